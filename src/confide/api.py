@@ -30,7 +30,7 @@ from confide.releases import verify as verifying
 from confide.releases.abilities import EVALUATE, RESIDUALS
 from confide.releases.check import Checked
 from confide.releases.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
-from confide.releases.folder import MANIFEST, SealedRelease, release_of, sha256_of
+from confide.releases.folder import SealedRelease
 from confide.releases.ledger import Disagreements, Ledger, RunRecord
 from confide.releases.loss_account import DELTA, ReleaseAccount
 from confide.releases.mechanism import Job, NoiseSource
@@ -185,7 +185,7 @@ def verify(
     """
     account = None if ledger is None else Ledger(ledger).account()
     key = None if public_key is None else read_public_key(public_key)
-    return verifying.verify(release_of(Path(release)), lambda name: MECHANISMS[name], account, key)
+    return verifying.verify(release, lambda name: MECHANISMS[name], account, key)
 
 
 def evaluate(
@@ -554,8 +554,7 @@ def reconcile(ledger: str | Path, run_folders: Sequence[str | Path]) -> Disagree
         identity = replaying.begun(workspace)
         if identity.reservation_hash is None:
             continue
-        manifest = workspace.release / MANIFEST
-        sealed = manifest.exists()
+        sealed = workspace.manifest_sha256
         measured = workspace.measured.exists()
         records.append(
             RunRecord(
@@ -563,8 +562,8 @@ def reconcile(ledger: str | Path, run_folders: Sequence[str | Path]) -> Disagree
                 identity.plan_hash,
                 identity.reservation_hash,
                 folder,
-                "sealed" if sealed else "measured" if measured else "reserved",
-                sha256_of(manifest) if sealed else None,
+                "sealed" if sealed is not None else "measured" if measured else "reserved",
+                sealed,
                 _key_commitment(workspace),
             )
         )

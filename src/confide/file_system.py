@@ -12,6 +12,7 @@ durable      a file, and the names in a folder          a file; names are in the
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import threading
@@ -152,3 +153,9 @@ def write_text(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
     with whole_file(path, mode=mode) as temporary:
         # One form of the end of a line on every system: bytes are hashed and compared.
         temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

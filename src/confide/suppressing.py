@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress as suppress_errors
 from dataclasses import dataclass, field
@@ -191,8 +192,6 @@ def suppress(
 
 
 def _relative(path: Path, folder: Path) -> str:
-    import os
-
     return os.path.relpath(path.resolve(), folder.resolve())
 
 

@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "src" / "confide"
 MODULES = sorted(path for path in HOUSE.rglob("*.py"))
 EXAMPLES = ROOT / "tests" / "contract" / "examples"
-WALKS = {"tables": 49, "topdown": 81}
+WALKS = {"tables": 49, "topdown": 82}
 """The most files between `confide run` and the sealed folder."""
 
 VAGUE = {"found", "told", "made", "left", "whole", "spread"}
@@ -199,6 +200,46 @@ def test_no_door_between_rooms_opens_in_both_directions() -> None:
                 ]
                 doors |= {(own, room) for name in names if (room := room_of(name)) and own and room != own}
     assert {frozenset(door) for door in doors if door[::-1] in doors} == set()
+
+
+IMPORTED_IN_FUNCTIONS = 44
+"""Imports inside functions: at the three seams of docs/architecture.md, of libraries that are heavy or an extra, and
+where two modules need each other."""
+IMPORTED_SHARE = Fraction(59, 1000)
+"""Of the lines that are not blank, those that import."""
+
+
+def imports_of(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def test_few_lines_import_and_few_of_them_in_functions() -> None:
+    modules = [ast.parse(path.read_text(encoding="utf-8")) for path in MODULES]
+    inside = {
+        id(node)
+        for module in modules
+        for scope in ast.walk(module)
+        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in imports_of(scope)
+    }
+    assert len(inside) <= IMPORTED_IN_FUNCTIONS
+    lines = sum(bool(line.strip()) for path in MODULES for line in path.read_text(encoding="utf-8").splitlines())
+    imported = sum((node.end_lineno or 0) - node.lineno + 1 for module in modules for node in imports_of(module))
+    assert Fraction(imported, lines) <= IMPORTED_SHARE
+
+
+READERS_OF_A_MANIFEST = {"releases/folder.py"}
+"""Who reads a manifest: everybody else asks the release that was opened there."""
+
+
+def test_a_release_is_opened_in_one_place() -> None:
+    readers = {
+        place
+        for place, module in trees().items()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "read_manifest"
+    }
+    assert readers == READERS_OF_A_MANIFEST
 
 
 def _importable(module: str, name: str) -> bool:

@@ -12,9 +12,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 import confide
+from confide.file_system import sha256_of
 from confide.mechanisms import MECHANISMS
 from confide.releases.companions.explanations import companions
-from confide.releases.folder import MANIFEST, SealedRelease, manifest_text, sha256_of
+from confide.releases.folder import MANIFEST, SealedRelease, manifest_text
 from confide.releases.tabular import cells_alone
 
 

@@ -22,11 +22,12 @@ from tests.kits.small import SPEC
 
 import confide
 from confide.errors import ConfideError
+from confide.file_system import sha256_of
 from confide.mechanisms import MECHANISMS
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
 from confide.releases.companions.explanations import companions
-from confide.releases.folder import SealedRelease, file_states, manifest_of, manifest_text, sha256_of
+from confide.releases.folder import SealedRelease, manifest_of, manifest_text
 from confide.releases.plan import Plan, read_plan
 from confide.releases.verify import _plan
 
@@ -472,4 +473,4 @@ def test_no_file_outside_of_a_release_is_read(sealed_project: Path, tmp_path: Pa
     (tmp_path / "outside.txt").write_text("secret")
     for path in ("../outside.txt", str(tmp_path / "outside.txt"), "tables/../../outside.txt"):
         listed = {"files": [{"path": path, "sha256": sha256_of(tmp_path / "outside.txt"), "bytes": 6}]}
-        assert list(file_states(release, listed)) == [(path, "the file is missing")]
+        assert list(SealedRelease(release, listed).file_states()) == [(path, "the file is missing")]

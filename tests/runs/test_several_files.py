@@ -15,11 +15,11 @@ from tests.contract.kit import KEY, LEDGER, Project, lay_out
 import confide
 from confide.engines import Engine
 from confide.errors import ConfideError, Place, RunError, SpecError
+from confide.file_system import sha256_of
 from confide.inputs.records import fingerprint_of_files, records_fingerprint
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.tables.mechanism import Tables
 from confide.mechanisms.tables.programme import TablesData, TablesProblem, TablesSpec
-from confide.releases.folder import sha256_of
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Job
 from confide.releases.plan import PUBLIC_INPUTS, Plan

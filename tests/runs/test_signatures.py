@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import confide
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.releases.folder import sha256_of
+from confide.file_system import sha256_of
 from confide.releases.signature import SignatureKey
 
 

@@ -136,7 +136,7 @@ def test_a_folder_that_cannot_be_written_costs_no_release(project: Path, monkeyp
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr("confide.file_system.write_text", refuse)
+    monkeypatch.setattr("confide.releases.ledger.book.write_text", refuse)
     assert confide.verify(confide.run(project / "spec.toml").release, ledger=project / "people.ledger").ok
     assert not (project / WITNESS).exists()
 

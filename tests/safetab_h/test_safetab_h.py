@@ -28,11 +28,11 @@ from tests.kits.safetab_h import (
 )
 
 import confide
+from confide.file_system import sha256_of
 from confide.mechanisms.safetab_h import settings
 from confide.mechanisms.safetab_h.settings import FAMILIES, FINEST, TENURES, production_settings
 from confide.official_runs import Execution
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, price
-from confide.releases.folder import sha256_of
 from confide.releases.ledger import Ledger
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "households"

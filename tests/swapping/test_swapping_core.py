@@ -264,7 +264,7 @@ def test_a_swap_that_changes_what_is_said_to_stay_is_not_handed_out(monkeypatch:
         partner[[0, other]] = partner[[other, 0]]
         return Swap(partner, {}, {}, {})
 
-    monkeypatch.setattr("confide.mechanisms.swapping.core.targeted_swap", wrong)
+    monkeypatch.setattr("confide.mechanisms.swapping.swap.targeted_swap", wrong)
     with pytest.raises(RunError, match="a count that is declared unchanged has changed"):
         swap_records(town(), block_table(), settings_of(), SECRET)
 

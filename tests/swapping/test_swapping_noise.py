@@ -11,7 +11,7 @@ import pytest
 from tests.contract.kit import Project, findings_of, lay_out
 
 import confide
-from confide.mechanisms.swapping import core, evaluate, swap
+from confide.mechanisms.swapping import evaluate, swap
 
 ENHANCED = """[swapping]
 variant = "enhanced"
@@ -59,11 +59,11 @@ def test_partners_that_were_not_drawn_are_noticed(tmp_path: Path) -> None:
 
 
 def test_scores_that_levels_share_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Shared(core.Streams):
+    class Shared(swap.Streams):
         def of(self, purpose: str, level: str = "") -> object:  # type: ignore[override]
             return super().of(purpose, level[:0])
 
-    monkeypatch.setattr(core, "Streams", Shared)
+    monkeypatch.setattr(swap, "Streams", Shared)
     monkeypatch.setattr(evaluate, "Streams", Shared)
     assert "draws of different measurements" in failed(released(tmp_path / "p"))
 

@@ -25,7 +25,7 @@ import confide
 from confide import api, drafting
 from confide.cli.main import app
 from confide.errors import ConfideError, ParameterError
-from confide.mechanisms.swapping import core, swap_records, swap_settings
+from confide.mechanisms.swapping import swap, swap_records, swap_settings
 from confide.mechanisms.swapping.core import PublishedHouseholds
 from confide.mechanisms.swapping.output import plain_records
 from confide.noise import ReleaseKey
@@ -251,8 +251,8 @@ def test_a_permutation_is_evaluated_and_its_draws_audited(sealed: Path, monkeypa
 
 def test_selections_of_another_law_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("confide.report.charts.available", lambda: False)
-    drawn = core.choices_at
-    monkeypatch.setattr(core, "choices_at", lambda source, at, _: drawn(source, at, (Fraction(1, 2), Fraction(1, 2))))
+    drawn = swap.choices_at
+    monkeypatch.setattr(swap, "choices_at", lambda source, at, _: drawn(source, at, (Fraction(1, 2), Fraction(1, 2))))
     run = release_of(tmp_path, swapping=PERMUTED).parent
     assert not confide.audit_noise(run).ok
 

@@ -500,7 +500,7 @@ class Inference(TypedAnswer):
             "source": str(source.folder),
             "title": source.title,
             "plan_hash": None if source.released is None else source.released.manifest["plan_hash"],
-            "manifest_sha256": None if source.replicates is None else source.replicates.source.manifest_sha256,
+            "manifest_sha256": None if source.replicates is None else source.replicates.source.released.manifest_sha256,
             "measurements": None if source.tree is None else source.tree.folder.fingerprint(),
             "measurements_left_out": [] if source.tree is None else list(source.tree.left_out),
             "replicates": None if source.replicates is None else source.replicates.number,

@@ -35,8 +35,7 @@ from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.released_problem import NEEDED, ReleasedPlan, released_plan
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.releases.folder import MANIFEST, SealedRelease, release_of
-from confide.releases.spec import load_spec
+from confide.releases import SealedRelease, load_spec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -243,21 +242,20 @@ def open_source(
     ['state', 'county']
     """
     folder = Path(path)
-    release = release_of(folder)
+    release = SealedRelease.at(folder)
     given = asked.read_totals(Path(totals)) if isinstance(totals, str | Path) else dict(totals or {})
     coarser = asked.read_study(Path(study)) if isinstance(study, str | Path) else study
-    if (release / MANIFEST).is_file():
+    if release is not None:
         if coarser is not None:
             raise InputError("bad-study/folder", where=Place(path="--study"), found=folder.name)
         no_spec(spec)
-        return _of_release(folder, replicates, given)
+        return _of_release(release, replicates, given)
     if replicates is not None:
         raise InputError("no-release", where=Place(path="--replicates"), found=folder.name)
     return _of_folder(folder, None if spec is None else Path(spec), given, coarser)
 
 
-def _of_release(path: Path, replicates: str | Path | None, totals: Mapping[str, int]) -> InferenceSource:
-    release = SealedRelease.of(path)
+def _of_release(release: SealedRelease, replicates: str | Path | None, totals: Mapping[str, int]) -> InferenceSource:
     _require_tree(release)
     released = released_plan(release)
     measured = (released.folder / FOLDER).is_dir() and bool(released.facts.get("measurements"))

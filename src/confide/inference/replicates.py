@@ -31,8 +31,7 @@ import scipy.sparse as sp
 
 from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats, Integers
-from confide.engines import LocalEngine
-from confide.engines.protocol import write_parquet
+from confide.engines import LocalEngine, write_parquet
 from confide.errors import Finding, InputError, ParameterError, Place, ReleaseError
 from confide.file_system import private_folder, write_text
 from confide.inference import pooled_errors
@@ -41,8 +40,7 @@ from confide.mechanisms.topdown.made_up import counted, exchanged_homes, release
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.released_problem import ReleasedPlan, released_plan
 from confide.noise import SAMPLER, ReleaseKey
-from confide.releases.folder import MANIFEST, release_of, sha256_of
-from confide.releases.mechanism import NoiseSource
+from confide.releases import NoiseSource, SealedRelease
 from confide.releases.run import DEFAULT_MEMORY
 from confide.releases.verify import verify
 from confide.releases.workspace import STAMP, Progress, Silent, Workspace, no_room_is_an_error, one_process
@@ -120,11 +118,12 @@ class ReplicatedRelease:
     @classmethod
     def open(cls, path: Path) -> ReplicatedRelease:
         """The release in a folder, or of the run in it. Raises if it is not as it was sealed, or of another kind."""
-        verified = verify(release_of(path), lambda name: MECHANISMS[name])
+        release = SealedRelease.of(path)
+        verified = verify(release, lambda name: MECHANISMS[name])
         if not verified.ok:
             raise ReleaseError(verified.findings)
         try:
-            return cls(released_plan(path))
+            return cls(released_plan(release))
         except ReleaseError as error:
             raise ReleaseError(_not_replicated(finding) for finding in error.findings) from None
 
@@ -132,11 +131,6 @@ class ReplicatedRelease:
     def problem(self) -> TopDownProblem:
         """What is released again."""
         return self.released.problem
-
-    @cached_property
-    def manifest_sha256(self) -> str:
-        """What keys follow from."""
-        return sha256_of(self.released.folder / MANIFEST)
 
     @cached_property
     def histogram(self) -> pa.Table:
@@ -147,7 +141,7 @@ class ReplicatedRelease:
 
     def key(self, purpose: str) -> ReleaseKey:
         """A public key, another one for each purpose: stamped wherever it is used."""
-        text = f"{FORM}/{self.manifest_sha256}/{purpose}"
+        text = f"{FORM}/{self.released.manifest_sha256}/{purpose}"
         return ReleaseKey.choose(hashlib.sha256(text.encode()).hexdigest())
 
 
@@ -168,7 +162,7 @@ class _Maker:
         if not calibration:
             return
         with progress.stage("Releasing made-up people", 1 + calibration) as advance:
-            problem, seed = self.source.problem, int(self.source.manifest_sha256[:16], 16)
+            problem, seed = self.source.problem, int(self.source.released.manifest_sha256[:16], 16)
             mixed = self.write(MIXED, lambda: exchanged_homes(problem, own, seed))
             shrunk = self.run(MIXED_RELEASE, lambda: pq.read_table(mixed))
             advance(1)
@@ -198,7 +192,7 @@ class _Maker:
     def _descend(self, name: str, people: pa.Table) -> pa.Table:
         problem, plan = self.source.problem, self.source.released.plan
         # The noise belongs to this release and this purpose, and to no confidential records.
-        noise = NoiseSource(self.source.key(name), self.source.manifest_sha256, plan.hash, "replicate")
+        noise = NoiseSource(self.source.key(name), self.source.released.manifest_sha256, plan.hash, "replicate")
         return release_of_people(problem, plan, people, noise, self.engine, Workspace(self.folder / "work" / name))
 
     def _metadata(self, name: str) -> dict[str, str]:
@@ -209,7 +203,7 @@ class _Maker:
             "sampler": SAMPLER,
             "name": name,
             "release": str(self.source.released.manifest["release"]),
-            "manifest_sha256": self.source.manifest_sha256,
+            "manifest_sha256": self.source.released.manifest_sha256,
         }
 
 
@@ -264,7 +258,11 @@ class Replicates(TypedAnswer):
         """The same for a release that was opened before."""
         where = Path(folder)
         stated = _stated(where)
-        if stated is None or stated.get("manifest_sha256") != source.manifest_sha256 or "margins" not in stated:
+        if (
+            stated is None
+            or stated.get("manifest_sha256") != source.released.manifest_sha256
+            or "margins" not in stated
+        ):
             raise _of_another(where)
         factors = [
             pooled_errors.CalibratedFactor(
@@ -347,7 +345,7 @@ class Replicates(TypedAnswer):
             "what": REPLICATE,
             "folder": str(self.folder),
             "release": manifest["release"],
-            "manifest_sha256": self.source.manifest_sha256,
+            "manifest_sha256": self.source.released.manifest_sha256,
             "plan_hash": manifest["plan_hash"],
             "sampler": SAMPLER,
             "replicates": self.number,
@@ -477,7 +475,7 @@ def _answer(
     answer = Replicates(folder, source, replicates, calibration, stated, factors)
     values = answer.as_dict()
     table = pooled_errors.rows_table(stated).replace_schema_metadata(
-        {"stamp": STAMP, "manifest_sha256": source.manifest_sha256}
+        {"stamp": STAMP, "manifest_sha256": source.released.manifest_sha256}
     )
     write_parquet(table, folder / str(values["margins"]))
     brief = {key: value for key, value in values.items() if key not in ("errors", "folder")}
@@ -486,7 +484,7 @@ def _answer(
 
 
 def _source(source: ReplicatedRelease) -> dict[str, Any]:
-    return {"form": FORM, "stamp": STAMP, "what": REPLICATE, "manifest_sha256": source.manifest_sha256}
+    return {"form": FORM, "stamp": STAMP, "what": REPLICATE, "manifest_sha256": source.released.manifest_sha256}
 
 
 def _stated(folder: Path) -> dict[str, Any] | None:
@@ -503,7 +501,7 @@ def _claim(folder: Path, source: ReplicatedRelease) -> None:
     stated = _stated(folder)
     if stated is None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise _of_another(folder)
-    if stated is not None and stated.get("manifest_sha256") != source.manifest_sha256:
+    if stated is not None and stated.get("manifest_sha256") != source.released.manifest_sha256:
         raise _of_another(folder)
     private_folder(folder)
     if stated is None:

@@ -37,29 +37,16 @@ from confide.inference.replicates import counts_matrix
 from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTuning
 from confide.inputs.made_up import nobody, of_nobody
 from confide.mechanisms import SPECS
+from confide.mechanisms.topdown import targets as topdown_targets
 from confide.mechanisms.topdown.evaluate import EvaluationGeography, geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.made_up import release_of_people
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import DELTA, OWN, TREE, Strategy
-from confide.mechanisms.topdown.targets import (
-    NOTHING,
-    KnownPeople,
-    LimitedCounts,
-    OwnDesign,
-    ShareDesign,
-    Target,
-    budget_above,
-    limited_counts,
-    parse_targets,
-    price_list,
-    text_beside,
-)
 from confide.noise import ReleaseKey
-from confide.releases import NoiseSource, Workspace
+from confide.releases import LoadedSpec, NoiseSource, Workspace, load_spec
 from confide.releases.run import DEFAULT_MEMORY
-from confide.releases.spec import LoadedSpec, load_spec
 from confide.schema import TOTAL
 
 RUNS, MOST_RUNS = 2, 20
@@ -168,24 +155,24 @@ class _Tuner:
             return prepare(self.blank, self.engine)
 
     @cached_property
-    def shares(self) -> ShareDesign:
+    def shares(self) -> topdown_targets.ShareDesign:
         """Its shares as unknowns."""
-        return ShareDesign(self.problem)
+        return topdown_targets.ShareDesign(self.problem)
 
     @cached_property
-    def own(self) -> OwnDesign | None:
+    def own(self) -> topdown_targets.OwnDesign | None:
         """The noise of figures that learn nothing from below, where the strategy has such."""
-        return OwnDesign(self.problem) if self.problem.strategy.evidence == OWN else None
+        return topdown_targets.OwnDesign(self.problem) if self.problem.strategy.evidence == OWN else None
 
     def limited(
-        self, targets: Sequence[Target], people: KnownPeople | None
-    ) -> tuple[list[LimitedCounts], list[Floats]]:
+        self, targets: Sequence[topdown_targets.Target], people: topdown_targets.KnownPeople | None
+    ) -> tuple[list[topdown_targets.LimitedCounts], list[Floats]]:
         """What targets limit, and the variances of that with the present shares and a budget of one, by the estimator
         that the strategy has."""
         if self.own is not None:
-            of_own = limited_counts(self.problem, self.own, targets, people)
+            of_own = topdown_targets.limited_counts(self.problem, self.own, targets, people)
             return of_own, [self.own.variances(each) for each in of_own]
-        limited = limited_counts(self.problem, self.shares.design, targets, people)
+        limited = topdown_targets.limited_counts(self.problem, self.shares.design, targets, people)
         return limited, self.shares.variances(self.problem.strategy, *(each.counts for each in limited))
 
     @cached_property
@@ -210,27 +197,27 @@ class _Tuner:
     ) -> tuning_answer.TopDownTuning:
         """The whole answer."""
         now = self.problem.strategy
-        targets = parse_targets(texts, self.problem)
+        targets = topdown_targets.parse_targets(texts, self.problem)
         known = self.people.known if confirm or any(target.needs_people for target in targets) else None
         limited, variances = self.limited(targets, known) if targets else ([], [])
         priced = tuple(self._prices(prices)) if prices is not None else ()
         answer = tuning_answer.TopDownTuning(self.loaded.path, now, self.people.said, delta, prices=priced)
         if not limited:
             return answer
-        present = budget_above(_least(limited, variances))
+        present = topdown_targets.budget_above(_least(limited, variances))
         problems = {"now": self.problem, "present": replace(self.problem, strategy=now.with_budget(present))}
         answer = replace(answer, present=present, targets=_tuned_targets(limited, variances))
         if optimise:
             # The best shares are for estimates that learn from below, which is what is written with them.
-            on_tree = limited_counts(self.problem, self.shares.design, targets, known)
+            on_tree = topdown_targets.limited_counts(self.problem, self.shares.design, targets, known)
             counts = joined_counts([each.counts for each in on_tree])
             best = self.shares.best(counts, np.concatenate([each.limits for each in on_tree]), keep)
             strategy = self.shares.with_shares(best.shares, Fraction(1))
             after = self.shares.variances(strategy, *(each.counts for each in on_tree))
-            needed = budget_above(_least(on_tree, after))
+            needed = topdown_targets.budget_above(_least(on_tree, after))
             strategy = self._named(replace(strategy, budget=budget or needed), targets, out)
             file = out or self.scratch / "strategy.toml"
-            write_text(file, text_beside(strategy, self.loaded, file))
+            write_text(file, topdown_targets.text_beside(strategy, self.loaded, file))
             problems["best"] = self._problem_with(strategy, file)
             rows = _with_best(answer.targets, on_tree, after, best.multipliers, needed)
             answer = replace(answer, targets=rows, best=strategy, needed=needed, bound=best.bound, written=out)
@@ -260,15 +247,15 @@ class _Tuner:
     def _prices(self, text: str) -> list[Mapping[str, Any]]:
         """What margins cost for one query in one kind of area: alone, and with the present shares."""
         targets = [_at(text, margin) for margin in PRICED]
-        parsed = parse_targets(targets, self.problem)
+        parsed = topdown_targets.parse_targets(targets, self.problem)
         rows: list[Mapping[str, Any]] = []
-        for target, alone in zip(parsed, price_list(PRICED), strict=True):
+        for target, alone in zip(parsed, topdown_targets.price_list(PRICED), strict=True):
             (limited,), (variances,) = self.limited([target], None)
             present = _needed(limited, variances)
             rows.append({"query": target.query, "kind": target.kinds[0]} | dict(alone) | {"rho_present": present})
         return rows
 
-    def _named(self, best: Strategy, targets: Sequence[Target], out: Path | None) -> Strategy:
+    def _named(self, best: Strategy, targets: Sequence[topdown_targets.Target], out: Path | None) -> Strategy:
         name = best.id if out is None else _identifier(out.stem)
         wanted = "; ".join(target.text for target in targets)
         title = f"{best.title}, tuned"[:200]
@@ -285,7 +272,7 @@ class _Tuner:
         return prepare(changed, self.engine)
 
     def _errors(
-        self, targets: Sequence[Target], problems: Mapping[str, TopDownProblem]
+        self, targets: Sequence[topdown_targets.Target], problems: Mapping[str, TopDownProblem]
     ) -> Iterator[tuning_answer.ExpectedChange]:
         """Expected absolute errors of totals, attributes and the targets' queries in all kinds of area: of what the
         release of each problem would state."""
@@ -312,7 +299,7 @@ class _Tuner:
 
     def _confirm(
         self,
-        limited: Sequence[LimitedCounts],
+        limited: Sequence[topdown_targets.LimitedCounts],
         problems: Mapping[str, TopDownProblem],
         runs: int,
         expected: Sequence[tuning_answer.ExpectedChange],
@@ -353,7 +340,7 @@ def _mean_error(people: CountedPeople, geography: EvaluationGeography, query: st
     return float(np.abs(off[np.unique(area[area != OUTSIDE])]).mean())
 
 
-def _realised(limited: LimitedCounts, people: CountedPeople, counts: Any) -> tuple[float, float, float]:
+def _realised(limited: topdown_targets.LimitedCounts, people: CountedPeople, counts: Any) -> tuple[float, float, float]:
     """The share of areas within the limit, and mean absolute errors of the target's figures and of totals."""
     target, geography = limited.target, limited.geography
     areas = np.unique(limited.areas)
@@ -371,23 +358,23 @@ def _realised(limited: LimitedCounts, people: CountedPeople, counts: Any) -> tup
     return float((errors <= limit + 1e-12).mean()), float(errors.mean()), float(totals.mean())
 
 
-def _needed(limited: LimitedCounts, variances: Floats) -> float:
+def _needed(limited: topdown_targets.LimitedCounts, variances: Floats) -> float:
     """The least budget with which every variance is within its limit, from those with a budget of one."""
     return float((variances / limited.limits).max())
 
 
-def _least(limited: Sequence[LimitedCounts], variances: Sequence[Floats]) -> float:
+def _least(limited: Sequence[topdown_targets.LimitedCounts], variances: Sequence[Floats]) -> float:
     """The least budget for all targets; refused where every budget is enough."""
     needed = max(_needed(each, own) for each, own in zip(limited, variances, strict=True))
     if not isfinite(needed):
         worst = next(each for each, own in zip(limited, variances, strict=True) if not isfinite(_needed(each, own)))
         raise ParameterError("undetermined", where=Place(path="tune"), target_text=worst.target.text, tree=TREE)
-    if needed < NOTHING:
+    if needed < topdown_targets.NOTHING:
         raise ParameterError("nothing-needed", where=Place(path="tune"), needed=needed)
     return needed
 
 
-def _on_average(limited: LimitedCounts, variances: Floats) -> float:
+def _on_average(limited: topdown_targets.LimitedCounts, variances: Floats) -> float:
     """The least budget with which figures are within the limit with the target's probability on average over areas."""
     normal, z = NormalDist(), limited.target.quantile
     ratio = np.maximum(variances / limited.limits, 1e-300)
@@ -399,7 +386,7 @@ def _on_average(limited: LimitedCounts, variances: Floats) -> float:
     return high
 
 
-def _budget_of(limited: LimitedCounts, variances: Floats) -> tuning_answer.NeededBudget:
+def _budget_of(limited: topdown_targets.LimitedCounts, variances: Floats) -> tuning_answer.NeededBudget:
     rho, place = _needed(limited, variances), limited.binding(variances)
     size = float(limited.people[place])
     sd = sqrt(float(variances[place]) / rho) if rho > 0 else 0.0
@@ -408,7 +395,7 @@ def _budget_of(limited: LimitedCounts, variances: Floats) -> tuning_answer.Neede
 
 
 def _tuned_targets(
-    limited: Sequence[LimitedCounts], variances: Sequence[Floats]
+    limited: Sequence[topdown_targets.LimitedCounts], variances: Sequence[Floats]
 ) -> tuple[tuning_answer.TunedTarget, ...]:
     return tuple(
         tuning_answer.TunedTarget(each.target, each.geography.name, len(np.unique(each.areas)), _budget_of(each, now))
@@ -418,7 +405,7 @@ def _tuned_targets(
 
 def _with_best(
     rows: Sequence[tuning_answer.TunedTarget],
-    limited: Sequence[LimitedCounts],
+    limited: Sequence[topdown_targets.LimitedCounts],
     variances: Sequence[Floats],
     multipliers: Floats,
     needed: Fraction,

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Floats, Integers
-from confide.engines import Engine, Source
-from confide.engines.protocol import identifier
+from confide.engines import Engine, Source, identifier
 from confide.errors import ConfideError, InputError
 from confide.geography import Spine
 from confide.inputs.frame import read_counts

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confide.engines import LocalEngine
+from confide.engines import LocalEngine, identifier
 from confide.errors import InputError, ParameterError, Place
 from confide.inputs import place_proposal
 from confide.inputs.column_proposal import FileLook
-from confide.inputs.frame import BLOCK
+from confide.inputs.frame import BLOCK, trimmed
 from confide.inputs.records import vocabulary, without_accents
 
 ENOUGH = 0.5
@@ -143,9 +143,6 @@ def area_paths(
 
 
 def _rows(areas: FileLook, engine: LocalEngine) -> dict[str, list[str]]:
-    from confide.engines.protocol import identifier
-    from confide.inputs.frame import trimmed
-
     texts = [
         f"coalesce({trimmed(f'CAST({identifier(name)} AS VARCHAR)')}, '') AS c{at}"
         for at, name in enumerate(areas.columns)

@@ -19,15 +19,7 @@ from confide.engines import Engine, Source
 from confide.engines.protocol import group_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography import Spine
-from confide.inputs.frame import (
-    attribute_code,
-    column_text,
-    gather,
-    lines_of,
-    missing_columns,
-    places_of,
-    wrong_code_types,
-)
+from confide.inputs import frame as inputs_frame
 from confide.schema import Attribute, identity
 
 ROWS_NAMED = 5
@@ -41,7 +33,7 @@ _KINDS = {"integer": "whole numbers", "text": "text", "other": "floating-point n
 def column_expressions(engine: Engine, source: Source, attributes: Sequence[Attribute], block: str) -> dict[str, str]:
     """For each attribute, and for the block, the SQL that reads it from the source with the type of the schema."""
     kinds = engine.kinds(source)
-    result = {block: column_text(source, block)}
+    result = {block: inputs_frame.column_text(source, block)}
     for attribute in attributes:
         column = identifier(source.theirs(attribute.name))
         if not attribute.is_integer:
@@ -50,7 +42,7 @@ def column_expressions(engine: Engine, source: Source, attributes: Sequence[Attr
             plain = engine.integer_text(column)
         else:
             plain = f"CAST({column} AS BIGINT)"
-        result[attribute.name] = attribute_code(engine, source, attribute, plain)
+        result[attribute.name] = inputs_frame.attribute_code(engine, source, attribute, plain)
     return result
 
 
@@ -74,14 +66,14 @@ def code_expressions(
         column = identifier(source.theirs(attribute.name))
         if listed and not attribute.is_integer and attribute.size > MOST_BRANCHES:
             rows = ", ".join(f"({literal(level.code)}, {number})" for number, level in enumerate(attribute.levels))
-            text = attribute_code(engine, source, attribute, f"CAST({column} AS VARCHAR)")
+            text = inputs_frame.attribute_code(engine, source, attribute, f"CAST({column} AS VARCHAR)")
             expressions[attribute.name] = (
                 f"(SELECT listed.n FROM (VALUES {rows}) AS listed(code, n) WHERE listed.code = {text})"
             )
             continue
         integer = attribute.is_integer
         value = integer_expression(engine, source, attribute.name) if integer else f"CAST({column} AS VARCHAR)"
-        value = attribute_code(engine, source, attribute, value)
+        value = inputs_frame.attribute_code(engine, source, attribute, value)
         expressions[attribute.name] = f"CAST({group_index(identity(attribute), value)} AS BIGINT)"
     return expressions
 
@@ -104,13 +96,13 @@ def count_rows(
 def check_columns(engine: Engine, source: Source, attributes: Sequence[Attribute], block: str | None) -> list[Finding]:
     """Every problem of the records' columns, that of the blocks with them if it is looked at. No record is read."""
     names = [*([] if block is None else [block]), *(attribute.name for attribute in attributes)]
-    missing = missing_columns(engine, source, names, confidential=True)
+    missing = inputs_frame.missing_columns(engine, source, names, confidential=True)
     if any(finding.code != "missing-column" for finding in missing):
         return missing  # the first line was misread, and tells nothing of any column
     lacking = {finding.where.column for finding in missing}
     there = [attribute for attribute in attributes if source.theirs(attribute.name) not in lacking]
     blocks = [] if block is None or source.theirs(block) in lacking else [block]
-    wrong = wrong_code_types(engine, source, blocks)
+    wrong = inputs_frame.wrong_code_types(engine, source, blocks)
     key = None if source.joined is None else source.theirs(source.joined.key)
     numbers = [
         Finding.of("two-files/attribute", where=Place(file=source.file, column=key), name=attribute.name)
@@ -141,7 +133,7 @@ def check_records(
             findings.append(unknown_code(engine, source, attribute, rule, number))
     if broken[-1]:
         rows = engine.first_rows(source, unknown, ROWS_NAMED, frame=frame)
-        gather(engine, source, block, unknown, frame=frame)
+        inputs_frame.gather(engine, source, block, unknown, frame=frame)
         word = spine.blocks.name
         key = "bad-record/unlisted"
         if not _some(engine, source, f"({unknown}) AND trim(coalesce({code}, '')) <> ''", frame):
@@ -195,7 +187,7 @@ def check_codes(engine: Engine, source: Source, attributes: Sequence[Attribute])
 def unknown_code(engine: Engine, source: Source, attribute: Attribute, rule: str, number: int) -> Finding:
     """The finding for codes that are none of the schema's, in ``number`` records that meet ``rule``."""
     rows = engine.first_rows(source, rule, ROWS_NAMED)
-    gather(engine, source, attribute.name, rule)
+    inputs_frame.gather(engine, source, attribute.name, rule)
     key = "bad-record/unknown-code"
     zeros = [str(level.code).lstrip("0") for level in attribute.levels if str(level.code).startswith("0")]
     if zeros and not attribute.is_integer:
@@ -271,14 +263,14 @@ def bad_record(
 
     Their places are lines of a CSV, and numbers of rows in any other file.
     """
-    lines = lines_of(source, rows)
+    lines = inputs_frame.lines_of(source, rows)
     where = Place(
         file=source.file,
         line=lines[0] if lines else None,
         column=source.theirs(name),
         row=rows[0] if rows else None,
     )
-    places = places_of(source, rows)
+    places = inputs_frame.places_of(source, rows)
     return Finding.of(key, where=where, found=CONFIDENTIAL, number=number, one=number == 1, places=places, **facts)
 
 
@@ -403,7 +395,7 @@ def check_areas(engine: Engine, records: Source, blocks: Source, block: str) -> 
     (rows,) = numbers("SELECT count(*) AS n FROM records", records=records)
     if rows > HANDFUL * places:
         return []
-    counted = f"SELECT {column_text(records, block)} AS code, count(*) AS n FROM records GROUP BY 1"
+    counted = f"SELECT {inputs_frame.column_text(records, block)} AS code, count(*) AS n FROM records GROUP BY 1"
     text = (
         f"SELECT count(*) AS a, sum(n) AS b, sum(CASE WHEN n > {CROWD} THEN 1 ELSE 0 END) AS c FROM ({counted}) AS each"
     )

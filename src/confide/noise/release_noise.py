@@ -26,17 +26,8 @@ import numpy as np
 from confide.arrays import Integers
 from confide.errors import ParameterError
 from confide.exact import Exact, exact
-from confide.noise import bounded
-from confide.noise.distributions import (
-    Bounds,
-    DiscreteGaussian,
-    IntegerBounds,
-    NoiseDistribution,
-    TwoSidedGeometric,
-    ceil_shift,
-    exp_minus,
-    narrowed,
-)
+from confide.noise import bounded, distributions
+from confide.noise.distributions import DiscreteGaussian
 from confide.noise.sample import add_noise, check_values
 from confide.noise.stream import Inverse, Steps, WordSource, check_span, scaled_down, scaled_up
 
@@ -47,7 +38,7 @@ _RELATIVE = 40
 _CHUNK = 1 << 20
 
 
-ReleaseNoise: TypeAlias = NoiseDistribution | bounded.TruncatedDistribution
+ReleaseNoise: TypeAlias = distributions.NoiseDistribution | bounded.TruncatedDistribution
 """The laws that the accountant has a price for."""
 
 
@@ -63,11 +54,11 @@ class CountNoise(Protocol):
         """D, the largest noise in either direction, or none."""
 
     def pmf(self, x: int) -> float: ...
-    def pmf_bounds(self, x: int, bits: int = 128) -> Bounds: ...
+    def pmf_bounds(self, x: int, bits: int = 128) -> distributions.Bounds: ...
     def cdf(self, x: int) -> float: ...
-    def cdf_bounds(self, x: int, bits: int = 128) -> Bounds: ...
+    def cdf_bounds(self, x: int, bits: int = 128) -> distributions.Bounds: ...
     def variance(self) -> float: ...
-    def variance_bounds(self, bits: int = 128) -> Bounds: ...
+    def variance_bounds(self, bits: int = 128) -> distributions.Bounds: ...
     def quantile(self, p: Exact) -> int: ...
     def noise_margin(self, level: Exact) -> int: ...
     def as_dict(self) -> dict[str, str]: ...
@@ -99,7 +90,7 @@ def epsilon_delta(noise: CountNoise, changed: int = 1) -> EpsilonDelta | None:
     >>> pair.epsilon, float(round(pair.delta, 6))
     (Fraction(1, 2), 0.001659)
     """
-    if isinstance(noise, TwoSidedGeometric):
+    if isinstance(noise, distributions.TwoSidedGeometric):
         return EpsilonDelta(changed * noise.epsilon, Fraction(0))
     if isinstance(noise, bounded.BoundedDistribution):
         return EpsilonDelta(changed * noise.largest_loss, outside_mass(noise, changed))
@@ -123,7 +114,7 @@ def outside_mass(noise: CountNoise, changed: int = 1) -> Fraction:
     return any_of(noise.outside_bounds, changed) if isinstance(noise, bounded.BoundedDistribution) else Fraction(0)
 
 
-def beyond_mass(distribution: NoiseDistribution, bound: int, changed: int = 1) -> Fraction:
+def beyond_mass(distribution: distributions.NoiseDistribution, bound: int, changed: int = 1) -> Fraction:
     """The probability that one of ``changed`` draws of noise without a bound would pass this one, rounded up.
 
     Args:
@@ -139,7 +130,7 @@ def beyond_mass(distribution: NoiseDistribution, bound: int, changed: int = 1) -
     '1.2e-08'
     """
 
-    def enclose(bits: int) -> Bounds:
+    def enclose(bits: int) -> distributions.Bounds:
         lower, upper = distribution.tail_bounds(bound, bits)
         return 2 * lower, 2 * upper
 
@@ -164,10 +155,10 @@ def distribution_from_dict(values: Mapping[str, object]) -> ReleaseNoise:
             if isinstance(bound, str) and bound.isascii() and bound.isdigit():
                 return kind(parameter, int(bound))
             raise ParameterError("bad-comparison/bound", found=repr(bound)[:40])
-    return NoiseDistribution.from_dict(values)
+    return distributions.NoiseDistribution.from_dict(values)
 
 
-def any_of(enclose: Callable[[int], Bounds], times: int) -> Fraction:
+def any_of(enclose: Callable[[int], distributions.Bounds], times: int) -> Fraction:
     """``1 - (1 - x)**times``, rounded up: the probability that one of ``times`` events of probability ``x`` occurs.
 
     Args:
@@ -193,7 +184,7 @@ def any_of(enclose: Callable[[int], Bounds], times: int) -> Fraction:
         bits *= 2
 
 
-def delta_bounds(noise: CountNoise, epsilon: Exact, bits: int = 128) -> Bounds:
+def delta_bounds(noise: CountNoise, epsilon: Exact, bits: int = 128) -> distributions.Bounds:
     """An enclosure of ``delta(epsilon)`` for one count that changes by one, at most ``2**-bits`` wide.
 
     Args:
@@ -212,21 +203,21 @@ def delta_bounds(noise: CountNoise, epsilon: Exact, bits: int = 128) -> Bounds:
     if at < 0:
         raise ParameterError("bad-comparison/epsilon", found=str(at))
     if isinstance(noise, bounded.FiniteDistribution):
-        return narrowed(lambda work: _listed_delta(noise, at, work), bits)
+        return distributions.narrowed(lambda work: _listed_delta(noise, at, work), bits)
     distribution = noise.untruncated if isinstance(noise, bounded.TruncatedDistribution) else noise
-    assert isinstance(distribution, DiscreteGaussian | TwoSidedGeometric), "every other peer is a list"
+    assert isinstance(distribution, DiscreteGaussian | distributions.TwoSidedGeometric), "every other peer is a list"
     place = _last_beyond(distribution, at)
     if isinstance(noise, bounded.TruncatedDistribution):
         place = noise.bound if place is None else min(place, noise.bound)
     if place is None:
         return _ZERO
 
-    def curve(work: int) -> Bounds:
+    def curve(work: int) -> distributions.Bounds:
         least, most = _exp(at, work)
         with_it, without = noise.cdf_bounds(-place, work), noise.cdf_bounds(-place - 1, work)
         return max(Fraction(0), with_it[0] - most * without[1]), max(Fraction(0), with_it[1] - least * without[0])
 
-    return narrowed(curve, bits)
+    return distributions.narrowed(curve, bits)
 
 
 def perturb(counts: Integers, noise: CountNoise, stream: WordSource, start: int = 0) -> Integers:
@@ -250,7 +241,7 @@ def perturb(counts: Integers, noise: CountNoise, stream: WordSource, start: int 
     array([12, 16, 33])
     """
     noisy = np.array(counts, order="C")
-    if isinstance(noise, NoiseDistribution):
+    if isinstance(noise, distributions.NoiseDistribution):
         add_noise(noisy, noise, stream, start)
         return noisy
     assert isinstance(noise, bounded.BoundedDistribution), "a peer is a law or a bounded law"
@@ -281,7 +272,7 @@ def steps(noise: bounded.BoundedDistribution, bits: int) -> Steps:
     return Steps.ascending(bits, lower, upper, first=-noise.bound)
 
 
-def _last_beyond(distribution: NoiseDistribution, epsilon: Fraction) -> int | None:
+def _last_beyond(distribution: distributions.NoiseDistribution, epsilon: Fraction) -> int | None:
     """The smallest ``m >= 0`` with ``log p(-m) / p(-m - 1) = first + m step > epsilon``.
 
     The loss never rises with ``x``, so the best event is ``{x <= -m}``.
@@ -292,11 +283,11 @@ def _last_beyond(distribution: NoiseDistribution, epsilon: Fraction) -> int | No
     return None if step == 0 else (epsilon - first) // step + 1
 
 
-def _listed_delta(noise: bounded.FiniteDistribution, epsilon: Fraction, bits: int) -> Bounds:
+def _listed_delta(noise: bounded.FiniteDistribution, epsilon: Fraction, bits: int) -> distributions.Bounds:
     factor = _exp(epsilon, bits)
     distribution = dict(zip(noise.values, noise.probabilities, strict=True))
 
-    def one_way(step: int) -> Bounds:
+    def one_way(step: int) -> distributions.Bounds:
         pairs = [(p, distribution.get(x + step, Fraction(0))) for x, p in distribution.items()]
         least, most = (sum((max(Fraction(0), p - by * q) for p, q in pairs), Fraction(0)) for by in reversed(factor))
         return least, most
@@ -305,17 +296,17 @@ def _listed_delta(noise: bounded.FiniteDistribution, epsilon: Fraction, bits: in
     return max(way[0] for way in ways), max(way[1] for way in ways)
 
 
-def _exp(x: Fraction, bits: int) -> Bounds:
+def _exp(x: Fraction, bits: int) -> distributions.Bounds:
     """``exp(x)`` from ``exp(-x)``, for ``x >= 0``."""
     work = bits + 2 * (int(x) + 1)
-    lower, upper = exp_minus(x, work)
+    lower, upper = distributions.exp_minus(x, work)
     return Fraction(1 << work, upper), Fraction(1 << work, lower)
 
 
-def _power(base: IntegerBounds, exponent: int, bits: int) -> IntegerBounds:
+def _power(base: distributions.IntegerBounds, exponent: int, bits: int) -> distributions.IntegerBounds:
     """A number between zero and one to a whole power, by squaring, rounded outward."""
     return _one_side(base[0], exponent, lambda a, b: a * b >> bits, 1 << bits), _one_side(
-        base[1], exponent, lambda a, b: ceil_shift(a * b, bits), 1 << bits
+        base[1], exponent, lambda a, b: distributions.ceil_shift(a * b, bits), 1 << bits
     )
 
 

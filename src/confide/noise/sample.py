@@ -27,14 +27,8 @@ import numpy.typing as npt
 
 from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, ParameterError
-from confide.noise.distributions import (
-    DiscreteGaussian,
-    FoldedThresholds,
-    NoiseDistribution,
-    TwoSidedGeometric,
-    folded_thresholds,
-    invert,
-)
+from confide.noise import distributions
+from confide.noise.distributions import DiscreteGaussian
 from confide.noise.stream import Coordinates, Extensions, Words, WordSource, check_span
 
 # Lookup tables: most draws are decided by one 16-bit word.
@@ -73,7 +67,7 @@ class LookupTable:
     of ``U`` are below ``G_m`` if they are below ``first_lower[m]``, and not below it if they exceed ``first_upper[m]``.
     """
 
-    distribution: NoiseDistribution
+    distribution: distributions.NoiseDistribution
     signed: npt.NDArray[np.int16]
     rank: npt.NDArray[np.uint16]
     below: npt.NDArray[np.int64]
@@ -98,7 +92,7 @@ class LookupTable:
         return f"LookupTable({self.distribution!r}, undecided_share={float(self.undecided_share):.4%})"
 
 
-def fits_table(distribution: NoiseDistribution) -> bool:
+def fits_table(distribution: distributions.NoiseDistribution) -> bool:
     """Whether cells are wide enough to decide: ``sigma <= 7000`` or ``epsilon >= 1/1000``.
 
     Args:
@@ -115,12 +109,14 @@ def fits_table(distribution: NoiseDistribution) -> bool:
 
 
 @lru_cache(maxsize=128)
-def table_for(distribution: NoiseDistribution) -> LookupTable:
+def table_for(distribution: distributions.NoiseDistribution) -> LookupTable:
     """The table of a law, built once per process and exact law."""
-    return build_table(distribution, folded_thresholds(distribution.decay, THRESHOLD_BITS))
+    return build_table(distribution, distributions.folded_thresholds(distribution.decay, THRESHOLD_BITS))
 
 
-def build_table(distribution: NoiseDistribution, thresholds: FoldedThresholds) -> LookupTable:
+def build_table(
+    distribution: distributions.NoiseDistribution, thresholds: distributions.FoldedThresholds
+) -> LookupTable:
     """The table that follows from enclosures of the thresholds ``G_m``."""
     cells = _decided_cells(thresholds)
     undecided = np.flatnonzero(cells == UNDECIDED)
@@ -150,7 +146,7 @@ def build_table(distribution: NoiseDistribution, thresholds: FoldedThresholds) -
     return table
 
 
-def _decided_cells(thresholds: FoldedThresholds) -> npt.NDArray[np.int64]:
+def _decided_cells(thresholds: distributions.FoldedThresholds) -> npt.NDArray[np.int64]:
     """For each cell the ``m`` whose step provably holds it, or ``UNDECIDED``."""
     shift = thresholds.bits - CELL_BITS
     cells = np.full(CELLS, UNDECIDED, np.int64)
@@ -162,7 +158,7 @@ def _decided_cells(thresholds: FoldedThresholds) -> npt.NDArray[np.int64]:
 
 
 def _lone_thresholds(
-    thresholds: FoldedThresholds,
+    thresholds: distributions.FoldedThresholds,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """For each cell with one threshold: which, and the 64 bits after the first 15 of its enclosure."""
     shift = thresholds.bits - CELL_BITS
@@ -222,11 +218,11 @@ class UniformBits:
         return value
 
 
-def sample(distribution: NoiseDistribution, bits: UniformBits) -> int:
+def sample(distribution: distributions.NoiseDistribution, bits: UniformBits) -> int:
     """One exact draw from ``law``."""
     if isinstance(distribution, DiscreteGaussian):
         return discrete_gaussian(distribution.sigma2.numerator, distribution.sigma2.denominator, bits)
-    if isinstance(distribution, TwoSidedGeometric):
+    if isinstance(distribution, distributions.TwoSidedGeometric):
         return two_sided_geometric(distribution.epsilon.numerator, distribution.epsilon.denominator, bits)
     raise TypeError(f"no reference sampler for {type(distribution).__name__}")
 
@@ -302,7 +298,11 @@ class Tally:
 
 
 def draw(
-    distribution: NoiseDistribution, stream: WordSource, start: int, count: int, tally: Tally | None = None
+    distribution: distributions.NoiseDistribution,
+    stream: WordSource,
+    start: int,
+    count: int,
+    tally: Tally | None = None,
 ) -> Integers:
     """The noise of the coordinates ``start .. start + count - 1``.
 
@@ -327,7 +327,7 @@ def draw(
 
 
 def draw_at(
-    distribution: NoiseDistribution,
+    distribution: distributions.NoiseDistribution,
     stream: WordSource,
     coordinates: npt.NDArray[np.uint64] | Integers,
     tally: Tally | None = None,
@@ -364,7 +364,11 @@ def draw_at(
 
 
 def add_noise(
-    values: Integers, distribution: NoiseDistribution, stream: WordSource, start: int, tally: Tally | None = None
+    values: Integers,
+    distribution: distributions.NoiseDistribution,
+    stream: WordSource,
+    start: int,
+    tally: Tally | None = None,
 ) -> None:
     """Add to ``values``, in place, the noise of the coordinates from ``start`` on, in the order of a flat view.
 
@@ -396,7 +400,9 @@ def decide(table: LookupTable, words: Words, coordinates: Coordinates, source: W
     return noise
 
 
-def _add(values: Integers, distribution: NoiseDistribution, source: WordSource, start: int, tally: Tally) -> None:
+def _add(
+    values: Integers, distribution: distributions.NoiseDistribution, source: WordSource, start: int, tally: Tally
+) -> None:
     check_width(distribution)
     if not fits_table(distribution):
         for begin in range(0, len(values), _REFERENCE_CHUNK):
@@ -461,12 +467,12 @@ def _search(
     for i in open_:
         prefix = int(cells[i]) << 64 | int(extensions[i])
         next_word = _words_of(source, coordinates[i : i + 1], first=1)
-        magnitudes[i] = invert(table.distribution.decay, prefix, CELL_BITS + 64, next_word)
+        magnitudes[i] = distributions.invert(table.distribution.decay, prefix, CELL_BITS + 64, next_word)
     return magnitudes
 
 
 def _draw_reference(
-    distribution: NoiseDistribution, source: WordSource, coordinates: Coordinates, tally: Tally
+    distribution: distributions.NoiseDistribution, source: WordSource, coordinates: Coordinates, tally: Tally
 ) -> Integers:
     """One draw per coordinate by the reference sampler; a few words for all coordinates are fetched at a time."""
     tally.draws += len(coordinates)
@@ -522,7 +528,7 @@ def check_values(values: Integers) -> None:
         raise ParameterError("overflow", found=CONFIDENTIAL)
 
 
-def check_width(distribution: NoiseDistribution) -> None:
+def check_width(distribution: distributions.NoiseDistribution) -> None:
     """Within these scales a draw exceeds 2**62 with probability below exp(-4095), and then fails rather than wraps.
 
     Args:

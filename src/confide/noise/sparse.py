@@ -29,15 +29,7 @@ import numpy.typing as npt
 
 from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, ParameterError
-from confide.noise.distributions import (
-    Bounds,
-    FoldedThresholds,
-    IntegerBounds,
-    NoiseDistribution,
-    ceil_div,
-    folded_thresholds,
-    nearest_float,
-)
+from confide.noise import distributions
 from confide.noise.sample import fits_table
 from confide.noise.stream import Inverse, Steps, WordSource, draw_one, scaled_down, scaled_up
 
@@ -60,7 +52,9 @@ from confide.noise.stream import Inverse, Steps, WordSource, draw_one, scaled_do
 """Bits of a sum that rounding may eat: enough for fewer than 2**30 weights."""
 
 
-def draw_binomial(trials: int, success: Callable[[int], Bounds], source: WordSource, coordinate: int) -> int:
+def draw_binomial(
+    trials: int, success: Callable[[int], distributions.Bounds], source: WordSource, coordinate: int
+) -> int:
     """The number of successes among ``trials``, from the bits of one coordinate: ``min {k : U < P(K <= k)}``.
 
     ``success(bits)`` encloses the probability of success to within ``2**-bits``.
@@ -70,7 +64,7 @@ def draw_binomial(trials: int, success: Callable[[int], Bounds], source: WordSou
     return draw_one(partial(binomial_steps, trials, success), source, coordinate)
 
 
-def binomial_steps(trials: int, success: Callable[[int], Bounds], bits: int) -> Steps:
+def binomial_steps(trials: int, success: Callable[[int], distributions.Bounds], bits: int) -> Steps:
     """Enclosures of ``P(K <= k)`` for all ``k`` but those far from the mean."""
     work = bits + _GUARD
     one = 1 << bits
@@ -91,12 +85,16 @@ def binomial_steps(trials: int, success: Callable[[int], Bounds], bits: int) -> 
     sums_upper = list(accumulate([*below.upper[::-1], 1 << work, *above.upper], initial=below.remainder))[1:]
     total_lower, total_upper = sums_lower[-1], sums_upper[-1] + above.remainder
     lowers = [(partial_sum << bits) // total_upper for partial_sum in sums_lower]
-    uppers = [ceil_div(partial_sum << bits, total_lower) for partial_sum in sums_upper]
+    uppers = [distributions.ceil_div(partial_sum << bits, total_lower) for partial_sum in sums_upper]
     first = centre - len(below.lower)
     if not above.remainder:
         lowers[-1] = one
     if below.remainder:
-        first, lowers, uppers = first - 1, [0, *lowers], [ceil_div(below.remainder << bits, total_lower), *uppers]
+        first, lowers, uppers = (
+            first - 1,
+            [0, *lowers],
+            [distributions.ceil_div(below.remainder << bits, total_lower), *uppers],
+        )
     return Steps.ascending(bits, lowers, uppers, first)
 
 
@@ -109,7 +107,7 @@ class _Side:
     remainder: int
 
 
-def _weights(trials: int, start: int, odds: Bounds, work: int) -> _Side:
+def _weights(trials: int, start: int, odds: distributions.Bounds, work: int) -> _Side:
     """``w_k / w_start`` for ``k = start + 1, start + 2, ...`` until the rest is below ``2**(64 - work)``.
 
     The ratios fall with ``k``: what follows a weight of ratio ``r < 1`` to the one after it is a geometric series or
@@ -122,11 +120,11 @@ def _weights(trials: int, start: int, odds: Bounds, work: int) -> _Side:
     weight_lower = weight_upper = 1 << work
     for k in range(start, trials):
         weight_lower = (weight_lower * (odds_lower * (trials - k)) >> scale) // (k + 1)
-        weight_upper = ceil_div(weight_upper * (odds_upper * (trials - k)), (k + 1) << scale)
+        weight_upper = distributions.ceil_div(weight_upper * (odds_upper * (trials - k)), (k + 1) << scale)
         if weight_upper >> _GUARD == 0:
             numerator, denominator = (trials - k - 1) * odds_upper, (k + 2) << scale
             if numerator < denominator:
-                remainder = ceil_div(weight_upper * denominator, denominator - numerator)
+                remainder = distributions.ceil_div(weight_upper * denominator, denominator - numerator)
                 if remainder >> _GUARD == 0:
                     return _Side(lower, upper, remainder)
         lower.append(weight_lower)
@@ -134,7 +132,7 @@ def _weights(trials: int, start: int, odds: Bounds, work: int) -> _Side:
     return _Side(lower, upper, 0)
 
 
-def _between(bounds: Bounds) -> Bounds:
+def _between(bounds: distributions.Bounds) -> distributions.Bounds:
     """The enclosure of a probability without what lies outside [0, 1]."""
     return max(Fraction(0), bounds[0]), min(Fraction(1), bounds[1])
 
@@ -245,9 +243,9 @@ class TwoStageRule:
     3 are published. Level 0 is published if the noise ``X2`` of law ``second`` exceeds the cut-off ``above``.
     """
 
-    first: NoiseDistribution
+    first: distributions.NoiseDistribution
     thresholds: tuple[int, int, int]
-    second: NoiseDistribution
+    second: distributions.NoiseDistribution
     above: int
 
     def __post_init__(self) -> None:
@@ -258,7 +256,7 @@ class TwoStageRule:
         if not fits_table(self.second):
             raise ParameterError("bad-sparse-rule/second", found=repr(self.second))
 
-    def survival_bounds(self, bits: int = 128) -> Bounds:
+    def survival_bounds(self, bits: int = 128) -> distributions.Bounds:
         """``q = s + (1 - s) t``, ``s = P(X1 >= thresholds[0])``, ``t = P(X2 > above)``, to within ``2**-bits``."""
         (s_lower, s_upper), (t_lower, t_upper) = (
             self.first.tail_bounds(self.thresholds[0] - 1, bits + 2),
@@ -268,7 +266,7 @@ class TwoStageRule:
 
     def survival(self) -> float:
         """The probability that an empty group is published, correctly rounded."""
-        return nearest_float(self.survival_bounds)
+        return distributions.nearest_float(self.survival_bounds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -318,7 +316,7 @@ def draw_survivors(rule: TwoStageRule, stream: WordSource, empty: int) -> Surviv
 
 
 @lru_cache(maxsize=64)
-def _survival(rule: TwoStageRule, bits: int) -> Bounds:
+def _survival(rule: TwoStageRule, bits: int) -> distributions.Bounds:
     return rule.survival_bounds(bits)
 
 
@@ -328,7 +326,7 @@ def _levels(rule: TwoStageRule) -> Inverse:
 
 
 @lru_cache(maxsize=64)
-def _tail(distribution: NoiseDistribution, above: int) -> Inverse:
+def _tail(distribution: distributions.NoiseDistribution, above: int) -> Inverse:
     return Inverse.prepare(partial(tail_steps, distribution, above))
 
 
@@ -346,27 +344,27 @@ def level_steps(rule: TwoStageRule, bits: int) -> Steps:
     return Steps.ascending(bits, [*lower, one], [*upper, one])
 
 
-def tail_steps(distribution: NoiseDistribution, above: int, bits: int) -> Steps:
+def tail_steps(distribution: distributions.NoiseDistribution, above: int, bits: int) -> Steps:
     """The law given ``X > above``: ``P(X <= x | X > above) = 1 - P(X > x) / P(X > above)`` for ``x > above``."""
     extra = _GUARD
     while (least := distribution.tail_bounds(above, extra)[0]) == 0:
         extra *= 2
     work = bits + 2 * _GUARD + (least.denominator // least.numerator).bit_length()
-    folded = folded_thresholds(distribution.decay, work)
+    folded = distributions.folded_thresholds(distribution.decay, work)
     reach = len(folded.lower) - 1
     # Values below -reach are negligible; where they are possible, the steps begin at -reach and say nothing about it.
     first = max(above + 1, -reach)
     whole_lower, whole_upper = _doubled_tail(folded, above)
     one = 1 << bits
     tails = [_doubled_tail(folded, x) for x in range(first, reach + 1)]
-    lower = [one - ceil_div(upper << bits, whole_lower) for _, upper in tails]
+    lower = [one - distributions.ceil_div(upper << bits, whole_lower) for _, upper in tails]
     upper = [one - (lower << bits) // whole_upper for lower, _ in tails]
     if first > above + 1:
         lower[0] = 0
     return Steps.ascending(bits, lower, upper, first)
 
 
-def _doubled_tail(folded: FoldedThresholds, x: int) -> IntegerBounds:
+def _doubled_tail(folded: distributions.FoldedThresholds, x: int) -> distributions.IntegerBounds:
     """``2 P(X > x)``: ``1 - G_x`` for ``x >= 0``, and ``1 + G_{-x-1}`` below zero, scaled as the thresholds are."""
     one = 1 << folded.bits
     m = x if x >= 0 else -x - 1

@@ -22,15 +22,7 @@ import numpy.typing as npt
 from confide.arrays import Floats
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, integer, nonnegative, positive
-from confide.privacy.accountant import (
-    BoundedDegree,
-    Event,
-    Measurement,
-    Parallel,
-    Sequential,
-    TruncatedMeasurement,
-    WeightedMeasurement,
-)
+from confide.privacy import accountant
 from confide.privacy.definitions import Distribution, Neighbours, bounded_degree, float_down, float_up
 
 MOST_POINTS = 1 << 23
@@ -392,7 +384,7 @@ def delta_bracket(parts: Iterable[NoisyCells], epsilon: Exact, interval: Exact =
     return Bracket(max(0.0, low.delta(float_up(e), -1)), pessimistic)
 
 
-def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
+def noisy_cells(event: accountant.Event, neighbours: Neighbours) -> list[NoisyCells]:
     """The cells that the worst neighbour changes in ``event``, for the functions above.
 
     A family (Parallel, BoundedDegree) has one worst neighbour for every ε only if its members are alike; others are
@@ -410,21 +402,21 @@ def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
     >>> noisy_cells(Measurement(Distribution.DISCRETE_GAUSSIAN, 2), Neighbours.CHANGE_ONE)
     [NoisyCells(sigma2=Fraction(2, 1), cells=2, count=1)]
     """
-    if isinstance(event, Measurement):
+    if isinstance(event, accountant.Measurement):
         if event.distribution is not Distribution.DISCRETE_GAUSSIAN:
             raise ParameterError("no-loss-distribution/discrete", found=event.distribution.value)
         return [NoisyCells(event.parameter, bounded_degree(event.degree, neighbours).l1, event.times)]
-    if isinstance(event, TruncatedMeasurement):
+    if isinstance(event, accountant.TruncatedMeasurement):
         raise ParameterError("no-loss-distribution/bound", bound=event.bound)
-    if isinstance(event, WeightedMeasurement):
+    if isinstance(event, accountant.WeightedMeasurement):
         raise ParameterError("no-loss-distribution/weighted", l1=event.sensitivity.l1)
-    if isinstance(event, Sequential):
+    if isinstance(event, accountant.Sequential):
         return [part for member in event.events for part in noisy_cells(member, neighbours)]
     members = {_signature(noisy_cells(member, neighbours)) for member in event.events}
     if len(members) > 1:
         raise ParameterError("no-loss-distribution/family", members=len(members))
-    times = min(event.degree, sum(event.copies)) if isinstance(event, BoundedDegree) else 1
-    assert isinstance(event, Parallel | BoundedDegree)
+    times = min(event.degree, sum(event.copies)) if isinstance(event, accountant.BoundedDegree) else 1
+    assert isinstance(event, accountant.Parallel | accountant.BoundedDegree)
     return [NoisyCells(sigma2, cells, times) for member in members for sigma2, cells in member]
 
 
@@ -473,7 +465,9 @@ Cells = Mapping[Fraction, int]
 """The number of changed cells for every σ²."""
 
 
-def event_epsilon_bracket(event: Event, neighbours: Neighbours, delta: Exact, interval: Exact = "1e-3") -> Bracket:
+def event_epsilon_bracket(
+    event: accountant.Event, neighbours: Neighbours, delta: Exact, interval: Exact = "1e-3"
+) -> Bracket:
     """The smallest ε for which ``event`` is (ε, δ), between two numbers; the second is a promise.
 
     Unlike :func:`noisy_cells` it takes a Parallel of unlike members, at the outermost place: the paths of a plan.
@@ -496,7 +490,7 @@ def event_epsilon_bracket(event: Event, neighbours: Neighbours, delta: Exact, in
     """
     grid = positive(interval, "interval")
     # As the only member of a family an event is the same event, and its upper end is computed more tightly.
-    paths = list(_paths(event if isinstance(event, Parallel) else Parallel([event])))
+    paths = list(_paths(event if isinstance(event, accountant.Parallel) else accountant.Parallel([event])))
     if not any(paths):
         return epsilon_bracket([], delta)  # refused there: nothing is measured
     ends = 2 if neighbours is Neighbours.CHANGE_ONE else 1
@@ -530,7 +524,7 @@ def _worst(
     return worst, epsilon
 
 
-def _paths(event: Parallel) -> Iterator[Cells]:
+def _paths(event: accountant.Parallel) -> Iterator[Cells]:
     """What each kind of member has, without those that another one covers."""
     reduced_cells: list[dict[Fraction, int]] = []
     for member in event.events:

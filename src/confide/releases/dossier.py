@@ -24,9 +24,8 @@ from confide.file_system import private_folder, write_text
 from confide.releases import STAMP, Plan, Progress, Workspace
 from confide.releases.folder import REHEARSAL
 from confide.releases.tabular import AreaNames
-from confide.report import charts
+from confide.report import charts, render
 from confide.report.charts import MOST_TILES, AreaMeasure, area_maps
-from confide.report.rendering import render
 from confide.utility import SIZE_CLASSES, ErrorSums
 
 BANNER = "CONFIDENTIAL: uses the truth; must not leave the office"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 from confide.confidential import Confidential
 from confide.errors import Place, ReleaseError
 from confide.exact import exact
-from confide.file_system import flush
+from confide.file_system import flush, sha256_of
 from confide.messages import ENGLISH, messages
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, Loss, Neighbours, PrivacyUnit, epsilons, rounded_up, statements
@@ -30,9 +29,9 @@ from confide.privacy.invariants import stated_constraints
 from confide.releases.plan import PUBLIC_INPUTS, Plan, loss_by_attribute, loss_by_move, read_plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import CHOSEN, RELEASE, STAMP
+from confide.releases.workspace import MANIFEST as MANIFEST
 from confide.version import __version__
 
-MANIFEST = "manifest.json"
 SIGNATURE = "signature.json"
 """Lies beside the manifest of a release that its office has signed: :mod:`confide.releases.signature`."""
 CHOSEN_KEY = "made with a chosen key; its noise protects nobody"
@@ -267,12 +266,6 @@ def stamp_document(manifest: Mapping[str, Any]) -> tuple[str, str]:
     return "NOT-FOR-RELEASE.txt", (rehearsal_banner(manifest) or f"{STAMP}: {CHOSEN_KEY}") + ".\n"
 
 
-def release_of(path: Path) -> Path:
-    """The release folder that somebody means: the path itself, or the release in the folder of a run."""
-    inside = path / RELEASE
-    return inside if not (path / MANIFEST).exists() and (inside / MANIFEST).is_file() else path
-
-
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a release folder."""
     path = folder / MANIFEST
@@ -296,22 +289,6 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def file_states(folder: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is wrong with each file that a manifest lists, by path; nothing with one that is as it was written."""
-    root = folder.resolve()
-    for file in manifest["files"]:
-        path = folder / file["path"]
-        try:
-            if path.is_symlink() or not path.resolve().is_relative_to(root) or not path.is_file():
-                yield file["path"], "the file is missing" if not path.is_symlink() else "a link in place of the file"
-            elif sha256_of(path) != file["sha256"]:
-                yield file["path"], "the content differs from the manifest"
-            else:
-                yield file["path"], ""
-        except OSError as error:
-            yield file["path"], f"the file cannot be read: {error.strerror}"
-
-
 @dataclass(frozen=True, eq=False)
 class SealedRelease:
     """A release that was opened: its folder and its manifest. What else is read of it is read through this."""
@@ -322,8 +299,20 @@ class SealedRelease:
     @classmethod
     def of(cls, path: str | Path) -> SealedRelease:
         """The release that somebody means, by its folder or by that of its run."""
-        folder = release_of(Path(path))
-        return SealedRelease(folder, read_manifest(folder))
+        return cls.at(path) or SealedRelease(Path(path), read_manifest(Path(path)))
+
+    @classmethod
+    def at(cls, path: str | Path) -> SealedRelease | None:
+        """The same; none where there is no manifest, so that something else is meant."""
+        folder, inside = Path(path), Path(path) / RELEASE
+        if not (folder / MANIFEST).exists() and (inside / MANIFEST).is_file():
+            folder = inside
+        return SealedRelease(folder, read_manifest(folder)) if (folder / MANIFEST).is_file() else None
+
+    @cached_property
+    def manifest_sha256(self) -> str:
+        """What ledger and signature know the release by."""
+        return sha256_of(self.folder / MANIFEST)
 
     @cached_property
     def plan(self) -> Plan:
@@ -372,8 +361,7 @@ class SealedRelease:
 
     def require_unchanged(self, *starts: str) -> None:
         """Refuses a release with files that are not those that the manifest lists, as far as they are read."""
-        files = [file for file in self.manifest["files"] if file["path"].startswith(starts)]
-        wrong = [(path, words) for path, words in file_states(self.folder, {"files": files}) if words]
+        wrong = [(path, words) for path, words in self.file_states(*starts) if words]
         if wrong:
             raise ReleaseError(
                 "not-as-sealed/files",
@@ -383,26 +371,42 @@ class SealedRelease:
                 one=len(wrong) == 1,
             )
 
+    def file_states(self, *starts: str) -> Iterator[tuple[str, str]]:
+        """What is wrong with each file that is listed, by path; nothing with one that is as it was written."""
+        root = self.folder.resolve()
+        for file in self.manifest["files"]:
+            if starts and not file["path"].startswith(starts):
+                continue
+            path = self.folder / file["path"]
+            try:
+                if path.is_symlink() or not path.resolve().is_relative_to(root) or not path.is_file():
+                    words = "the file is missing" if not path.is_symlink() else "a link in place of the file"
+                    yield file["path"], words
+                elif sha256_of(path) != file["sha256"]:
+                    yield file["path"], "the content differs from the manifest"
+                else:
+                    yield file["path"], ""
+            except OSError as error:
+                yield file["path"], f"the file cannot be read: {error.strerror}"
 
-def unlisted(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Whatever lies in a release folder and is neither in the manifest nor its signature: files, links of any kind and
-    folders that hold nothing of the release."""
-    listed = {MANIFEST, SIGNATURE, *(file["path"] for file in manifest["files"])}
-    folders = {parent.as_posix() for path in listed for parent in Path(path).parents}
-    extra = []
-    for where, inner, files in os.walk(folder):  # links are listed and not followed
-        for name in (*inner, *files):
-            path = Path(where, name)
-            relative = path.relative_to(folder).as_posix()
-            if path.is_symlink() or relative not in (folders if path.is_dir() else listed):
-                extra.append(relative + ("/" if path.is_dir() else ""))
-    return sorted(extra)
+    def unlisted(self) -> list[str]:
+        """Whatever lies in the folder and is neither in the manifest nor its signature: files, links of any kind and
+        folders that hold nothing of the release."""
+        listed = {MANIFEST, SIGNATURE, *self.files}
+        folders = {parent.as_posix() for path in listed for parent in Path(path).parents}
+        extra = []
+        for where, inner, files in os.walk(self.folder):  # links are listed and not followed
+            for name in (*inner, *files):
+                path = Path(where, name)
+                relative = path.relative_to(self.folder).as_posix()
+                if path.is_symlink() or relative not in (folders if path.is_dir() else listed):
+                    extra.append(relative + ("/" if path.is_dir() else ""))
+        return sorted(extra)
 
-
-def file_problems(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Everything in which the files of a release folder are not what its manifest lists."""
-    wrong = [f"{path}: {problem}" for path, problem in file_states(folder, manifest) if problem]
-    return wrong + [f"{path}: not in the manifest" for path in unlisted(folder, manifest)]
+    def file_problems(self) -> list[str]:
+        """Everything in which the files of the folder are not what the manifest lists."""
+        wrong = [f"{path}: {problem}" for path, problem in self.file_states() if problem]
+        return wrong + [f"{path}: not in the manifest" for path in self.unlisted()]
 
 
 def _has_form(manifest: Any) -> bool:
@@ -416,12 +420,6 @@ def _has_form(manifest: Any) -> bool:
             return False
         texts += [file.get("path"), file.get("sha256")]
     return all(isinstance(text, str) and "\0" not in text for text in texts)
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _open_writer(format_: str, path: Path, schema: pa.Schema, delimiter: str | None) -> Any:

@@ -15,20 +15,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from confide import privacy
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.documents import FileKind, Part, load_named
 from confide.exact import Exact, down, exact, positive_within, up
-from confide.privacy import (
-    ZCDP,
-    ApproxDP,
-    Bracket,
-    Neighbours,
-    PureDP,
-    cks_epsilon,
-    cks_rho,
-    epsilons,
-    event_epsilon_bracket,
-)
+from confide.privacy import epsilons
 from confide.privacy.statements import factor, short_probability
 from confide.releases.plan import NO_BUDGET, Plan
 
@@ -79,8 +70,8 @@ class Yardstick:
 class StatedPrice:
     """The price of a release, and what is left of its budget afterwards."""
 
-    loss: PureDP | ZCDP | ApproxDP
-    neighbours: Neighbours
+    loss: privacy.PureDP | privacy.ZCDP | privacy.ApproxDP
+    neighbours: privacy.Neighbours
     delta: Fraction
     unit: str
     left_after: Fraction | None = None
@@ -107,13 +98,13 @@ class StatedPrice:
     @property
     def has_delta(self) -> bool:
         """Whether epsilon holds but for a small probability."""
-        return not isinstance(self.loss, PureDP)
+        return not isinstance(self.loss, privacy.PureDP)
 
     @property
     def in_words(self) -> str:
         """One sentence that claims no more than the definition does."""
         plus = f" (plus {float(self.delta):g})" if self.has_delta else ""
-        about = "says" if self.neighbours is Neighbours.CHANGE_ONE else "says, or whether it is there at all"
+        about = "says" if self.neighbours is privacy.Neighbours.CHANGE_ONE else "says, or whether it is there at all"
         text = (
             f"Whatever test someone applies to this release to find out what one {self.unit}'s record {about}, its "
             f"chance of a correct “yes” is at most {factor(self.epsilon)} times its chance of a false “yes”{plus}."
@@ -162,13 +153,13 @@ def _two_digits(epsilon: float) -> str:
     return f"{math.ceil(round(100 * epsilon, 6)) / 100:,.2f}"
 
 
-def _loss_of(deployment: Deployment) -> PureDP | ZCDP:
+def _loss_of(deployment: Deployment) -> privacy.PureDP | privacy.ZCDP:
     amount = exact(deployment.loss, "loss")
-    return ZCDP(amount) if deployment.definition == "zcdp" else PureDP(amount)
+    return privacy.ZCDP(amount) if deployment.definition == "zcdp" else privacy.PureDP(amount)
 
 
-def _epsilon(loss: PureDP | ZCDP | ApproxDP, delta: Fraction) -> float:
-    return cks_epsilon(loss.rho, delta) if isinstance(loss, ZCDP) else float(loss.epsilon)
+def _epsilon(loss: privacy.PureDP | privacy.ZCDP | privacy.ApproxDP, delta: Fraction) -> float:
+    return privacy.cks_epsilon(loss.rho, delta) if isinstance(loss, privacy.ZCDP) else float(loss.epsilon)
 
 
 # What a budget means, and what a release cost: the answers of ``confide account convert`` and ``release``.
@@ -231,10 +222,10 @@ class ReleaseAccount(TypedAnswer):
     def epsilons(self) -> dict[str, float] | None:
         """The epsilon at delta, in three ways, of a loss in zCDP; none for a loss that has an epsilon already."""
         loss = self.plan.loss if self.plan.has_loss else None
-        return epsilons(loss.rho, self.delta) if isinstance(loss, ZCDP) else None
+        return epsilons(loss.rho, self.delta) if isinstance(loss, privacy.ZCDP) else None
 
     @cached_property
-    def loss_distribution(self) -> Bracket | None:
+    def loss_distribution(self) -> privacy.Bracket | None:
         """The epsilon that the privacy loss distribution gives, between two numbers.
 
         None where groups overlap and are unlike, or a count may change by more than one: they have no distribution
@@ -243,7 +234,7 @@ class ReleaseAccount(TypedAnswer):
         stated = any(measure.sensitivity is not None for measure in self.plan.measures)
         if self.epsilons is None or self.plan.families or stated:
             return None
-        return event_epsilon_bracket(self.plan.event, self.plan.neighbours, self.delta)
+        return privacy.event_epsilon_bracket(self.plan.event, self.plan.neighbours, self.delta)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; ``loss`` is None for a release that promises no differential privacy."""
@@ -265,7 +256,7 @@ class ReleaseAccount(TypedAnswer):
             yield none if self.unaccounted == NO_BUDGET else self.unaccounted
             return
         if ways is None:
-            holds = "; it holds with delta = 0" if isinstance(plan.loss, PureDP) else ""
+            holds = "; it holds with delta = 0" if isinstance(plan.loss, privacy.PureDP) else ""
             yield f"{plan.loss} ({plan.neighbours.value}){holds}."
             return
         yield from _ways(ways)
@@ -323,4 +314,6 @@ def rho_of_epsilon(epsilon: Exact, delta: Exact = DELTA) -> RhoOfEpsilon:
     >>> round(float(rho_of_epsilon(10).rho), 2)
     0.99
     """
-    return RhoOfEpsilon(epsilon, delta, cks_rho(positive_within(epsilon, "epsilon"), positive_within(delta, "delta")))
+    return RhoOfEpsilon(
+        epsilon, delta, privacy.cks_rho(positive_within(epsilon, "epsilon"), positive_within(delta, "delta"))
+    )

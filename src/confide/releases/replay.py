@@ -17,7 +17,7 @@ from confide.file_system import flush, write_text
 from confide.noise import BoundedDistribution, NoiseDistribution
 from confide.releases import Job, LoadedSpec, Mechanism
 from confide.releases.check import check, ledger_path
-from confide.releases.folder import MANIFEST, PUBLIC_FILE, SIGNATURE, read_manifest, sha256_of
+from confide.releases.folder import PUBLIC_FILE, SIGNATURE, SealedRelease
 from confide.releases.ledger import Ledger
 from confide.releases.run import OpenEngine, produce, require_own_release
 from confide.releases.signature import Signer
@@ -53,7 +53,7 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
     require_key(loaded, mechanism)
     original = Workspace(loaded.folder)
     identity = begun(original)
-    if not (original.release / MANIFEST).exists():
+    if not original.sealed:
         raise RunError("not-sealed/replay", where=Place(file=str(original.root)))
     again = Workspace(original.replayed)
     with original.locked(), no_room_is_an_error(original.root):
@@ -105,11 +105,7 @@ def destroy_key(loaded: LoadedSpec, mechanism: Mechanism[Any]) -> RunIdentity:
     identity = begun(workspace)
     ledger = Ledger(ledger_path(loaded)) if mechanism.accounted else None
     with workspace.locked(), no_room_is_an_error(workspace.root):
-        sealed = (
-            (workspace.release / MANIFEST).exists()
-            if ledger is None
-            else ledger.status(identity.run_id).state == "sealed"
-        )
+        sealed = workspace.sealed if ledger is None else ledger.status(identity.run_id).state == "sealed"
         if not sealed:
             raise RunError("not-sealed/key", where=Place(file=str(workspace.root)))
         workspace.destroy_keys()
@@ -125,9 +121,8 @@ def sign(loaded: LoadedSpec, mechanism: Mechanism[Any], signer: Signer) -> Path:
     workspace = Workspace(loaded.folder)
     identity = begun(workspace)
     with workspace.locked(), no_room_is_an_error(workspace.root):
-        if not (workspace.release / MANIFEST).exists():
+        if (manifest_sha256 := workspace.manifest_sha256) is None:
             raise RunError("not-sealed/signed", where=Place(file=str(workspace.root)))
-        manifest_sha256 = sha256_of(workspace.release / MANIFEST)
         if mechanism.accounted:
             sealed = Ledger(ledger_path(loaded)).status(identity.run_id)
             if sealed.state != "sealed":
@@ -135,7 +130,7 @@ def sign(loaded: LoadedSpec, mechanism: Mechanism[Any], signer: Signer) -> Path:
             # What the ledger has is what was sealed; the note of the folder itself may be older than such notes.
             identity = replace(identity, manifest_sha256=sealed.manifest_sha256)
         require_own_release(workspace, identity)
-        if read_manifest(workspace.release).get("stamp") == STAMP:
+        if SealedRelease.of(workspace.release).manifest.get("stamp") == STAMP:
             raise RunError("signature-stamped/release-signed", where=Place(file=str(workspace.release)), stamp=STAMP)
         # Written outside, so that a process that dies leaves nothing half written in the release.
         draft = workspace.confidential / SIGNATURE
@@ -300,7 +295,7 @@ def held(workspaces: Sequence[Workspace]) -> Iterator[None]:
 
 def require_sealed(workspace: Workspace) -> None:
     """Raises if there is no release yet to compare with the true counts."""
-    if not (workspace.release / MANIFEST).exists():
+    if not workspace.sealed:
         raise RunError("not-sealed/compare", where=Place(file=str(workspace.release)))
 
 

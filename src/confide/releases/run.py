@@ -24,12 +24,13 @@ from typing import Any, Literal
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, ParameterError, Place, RunError
+from confide.file_system import sha256_of
 from confide.noise import ReleaseKey
-from confide.releases import Job, LoadedSpec, Mechanism, NoiseSource, RunIdentity, SealedRelease, Workspace
+from confide.releases import Job, LoadedSpec, Mechanism, NoiseSource, RunIdentity, Workspace
 from confide.releases.check import Checked, KeyKind, check, ledger_path, never_charged, records_files, unusable_folder
 from confide.releases.companions.explanations import companions, page_version
 from confide.releases.companions.geoparquet import publish_outlines
-from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
+from confide.releases.folder import MANIFEST, ReleaseWriter, SealedRelease, make_manifest
 from confide.releases.ledger import Account, Ledger, Reservation, UnitName, leave_witness
 from confide.releases.plan import Explanation, Plan
 from confide.releases.verify import verify_staged
@@ -146,7 +147,7 @@ def run(
             drawn = reservation.state == "measured"
         elif workspace.release.exists():
             require_own_release(workspace, identity)
-            manifest = sha256_of(workspace.release / MANIFEST)
+            manifest = SealedRelease.of(workspace.release).manifest_sha256
             return RunResult(workspace.release, workspace, plan, None, manifest, True, mechanism.explain)
         key = _key(workspace, identity, chosen_key, drawn=drawn) if mechanism.keyed else None
         if key is not None:
@@ -171,7 +172,7 @@ def run(
                 before_drawing=before_drawing,
                 before_naming=lambda writer: _approve(writer, mechanism, workspace, identity, progress),
             )
-        manifest = sha256_of(workspace.release / MANIFEST)
+        manifest = SealedRelease.of(workspace.release).manifest_sha256
         account = None if charged is None else charged.mark_sealed(identity, manifest)
         return RunResult(workspace.release, workspace, plan, account, manifest, False, mechanism.explain)
 
@@ -332,13 +333,12 @@ def require_own_release(workspace: Workspace, identity: RunIdentity) -> None:
     Its manifest was noted before the release got its name. Runs without a ledger that are older than such notes are
     known by plan and name.
     """
-    manifest = workspace.release / MANIFEST
-    present = sha256_of(manifest) if manifest.is_file() else None
+    present = workspace.manifest_sha256
     own = present is not None and present == identity.manifest_sha256
     if present is not None and identity.manifest_sha256 is None and identity.reservation_hash is None:
-        stated = read_manifest(workspace.release)
+        stated = SealedRelease.of(workspace.release).manifest
         own = (stated.get("plan_hash"), stated["release"]) == (identity.plan_hash, identity.release)
-    problems = file_problems(workspace.release, read_manifest(workspace.release)) if own else []
+    problems = SealedRelease.of(workspace.release).file_problems() if own else []
     if own and not problems:
         return
     raise RunError(
@@ -402,11 +402,10 @@ class _Charged:
 
     def already_sealed(self, manifest_sha256: str | None, explain: Explanation) -> RunResult:
         """The release of before, if it is still the one that was sealed, file by file."""
-        manifest = self.workspace.release / MANIFEST
-        if not manifest.exists() or sha256_of(manifest) != manifest_sha256:
-            problems = ["another manifest" if manifest.exists() else "no manifest"]
+        if (present := self.workspace.manifest_sha256) != manifest_sha256 or present is None:
+            problems = ["no manifest" if present is None else "another manifest"]
         else:
-            problems = file_problems(self.workspace.release, read_manifest(self.workspace.release))
+            problems = SealedRelease.of(self.workspace.release).file_problems()
         if problems:
             raise RunError("release-changed/ledger", where=Place(file=str(self.workspace.release)), found=problems[0])
         account, plan = self.ledger.account(), self.checked.ready()

@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from confide.answers import AnswerPart, TypedAnswer
 from confide.errors import CONFIDENTIAL, Place, RunError
 from confide.file_system import PRIVATE_FILE, open_to_others, write_text
-from confide.releases.folder import MANIFEST, PUBLIC_FILE, SIGNATURE, sha256_of
+from confide.releases.folder import PUBLIC_FILE, SIGNATURE, SealedRelease
 from confide.releases.mechanism import Check
 
 FORMAT = "confide/signature/v1"
@@ -140,16 +140,16 @@ def read_public_key(path: str | Path) -> Ed25519PublicKey:
     return key
 
 
-def signature_check(folder: Path, public_key: Ed25519PublicKey | None) -> Check | None:
+def signature_check(release: SealedRelease, public_key: Ed25519PublicKey | None) -> Check | None:
     """What the signature of a release shows; nothing of a release that has none, if none was asked for.
 
     Without a public key it shows that the signature fits to the manifest and to the key that it names; whose key that
     is, nobody has said.
     """
-    name, file = "signature", folder / SIGNATURE
+    name, file = "signature", release.folder / SIGNATURE
     if not os.path.lexists(file):
         return None if public_key is None else Check(name, False, "the release is not signed")
-    manifest_sha256 = sha256_of(folder / MANIFEST)
+    manifest_sha256 = release.manifest_sha256
     try:
         stated = json.loads(file.read_text(encoding="ascii"))
         signed, key = bytes.fromhex(stated["signature"]), bytes.fromhex(stated["public_key"])

@@ -22,20 +22,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.errors import ConfideError, Finding, Place, SpecError
+from confide.file_system import sha256_of
 from confide.releases.companions.explanations import EXPLORE, VERSION, companions
 from confide.releases.companions.geoparquet import outline_checks
 from confide.releases.folder import (
     MANIFEST,
     SealedRelease,
-    file_states,
     manifest_of,
     manifest_text,
-    read_manifest,
-    release_of,
     require_package,
-    sha256_of,
     stamp_document,
-    unlisted,
 )
 from confide.releases.ledger import Account
 from confide.releases.mechanism import Check, Mechanism, checks_table
@@ -114,22 +110,23 @@ class Verification(TypedAnswer):
 
 
 def verify(
-    folder: Path,
+    given: str | Path | SealedRelease,
     find_mechanism: Callable[[str], Mechanism[Any]],
     account: Account | None = None,
     public_key: Ed25519PublicKey | None = None,
 ) -> Verification:
     """Checks hashes first; content is looked at only in files that are what the manifest says.
 
+    ``given`` is a release, by its folder or that of its run, or one that was opened.
     Without the ledger this shows that a folder agrees with its manifest, and the manifest with its plan; with its
     ``account``, or the public key of its office, that the manifest is the one that was sealed.
     """
-    release = SealedRelease(folder, read_manifest(folder))
-    manifest = release.manifest
+    release = given if isinstance(given, SealedRelease) else SealedRelease.of(given)
+    folder, manifest = release.folder, release.manifest
     checks = list(_files(release))
     if account is not None:
-        checks.append(_sealed(folder, account))
-    if (signed := signature_check(folder, public_key)) is not None:
+        checks.append(_sealed(release, account))
+    if (signed := signature_check(release, public_key)) is not None:
         checks.append(signed)
     if all(check.ok for check in checks):
         require_package(folder, manifest, find_mechanism)
@@ -164,15 +161,15 @@ def verify_staged(folder: Path, mechanism: Mechanism[Any], copies: Collection[st
     Returns:
         Everything that was looked at.
     """
-    release = SealedRelease(folder, read_manifest(folder)).without(copies)
+    release = SealedRelease.of(folder).without(copies)
     return (*_plan(release), *mechanism.verify(release))
 
 
 def _files(release: SealedRelease) -> Iterator[Check]:
     sizes = {file["path"]: file["bytes"] for file in release.manifest["files"]}
-    for path, problem in file_states(release.folder, release.manifest):
+    for path, problem in release.file_states():
         yield Check(path, not problem, problem or f"{sizes[path]:,} bytes, SHA-256 as in the manifest")
-    extra = unlisted(release.folder, release.manifest)
+    extra = release.unlisted()
     yield Check("nothing else in the folder", not extra, ", ".join(extra) or "every file is in the manifest")
 
 
@@ -185,9 +182,8 @@ def _form(release: SealedRelease) -> Check:
     return Check(MANIFEST, written and right, "in canonical form" if written and right else "not as Confide writes it")
 
 
-def _sealed(folder: Path, account: Account) -> Check:
-    digest = sha256_of(folder / MANIFEST)
-    sealed = [run.release for run in account.runs.values() if run.manifest_sha256 == digest]
+def _sealed(release: SealedRelease, account: Account) -> Check:
+    sealed = [run.release for run in account.runs.values() if run.manifest_sha256 == release.manifest_sha256]
     detail = f"sealed as {sealed[0]!r}" if sealed else "the ledger has sealed no release with this manifest"
     return Check(f"in the ledger of {account.data_set!r}", bool(sealed), detail)
 
@@ -374,17 +370,15 @@ def read_public_input(
     """
     if not path.exists():
         raise SpecError("no-such-file/correct", where=where, found=path.name)
-    folder = release_of(path) if path.is_dir() else path
-    if not (folder / MANIFEST).is_file():
+    if (release := SealedRelease.at(path)) is None:
         return PublicInput(path, _hash_of_files(path))
-    release = SealedRelease.of(folder)
     if (mechanism := release.manifest.get("mechanism")) not in mechanisms:
         raise SpecError("public-input/mechanism", where=where, mechanism=mechanism, wanted=" or ".join(mechanisms))
-    verified = verify(folder, find_mechanism)
+    verified = verify(release, find_mechanism)
     if not verified.ok:
         first = next(check for check in verified.checks if not check.ok)
         raise SpecError("public-input/changed", where=where, found=first.detail, check=first.name)
-    return PublicInput(path, sha256_of(folder / MANIFEST), release)
+    return PublicInput(path, release.manifest_sha256, release)
 
 
 def stamped_input(where: Place, given: PublicInput, *, trial: bool) -> Iterator[Finding]:

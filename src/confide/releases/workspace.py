@@ -22,20 +22,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from confide import file_system
 from confide.engines.protocol import MAPPED, Advance
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError, Severity
-from confide.file_system import (
-    DISK_FULL,
-    destroy_file,
-    lock_now,
-    open_to_others,
-    private_folder,
-    private_umask,
-    write_text,
-)
 from confide.noise import ReleaseKey
 
 RELEASE = "release"
+MANIFEST = "manifest.json"
 """The folder of a run that may leave."""
 
 
@@ -77,12 +70,12 @@ class RunIdentity:
 @contextmanager
 def one_process(lock: Path, root: Path) -> Iterator[None]:
     """One process at a time in the folder ``root``. The lock goes with the process, however it ends."""
-    with no_room_is_an_error(root), private_umask():
+    with no_room_is_an_error(root), file_system.private_umask():
         descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         with no_room_is_an_error(root):
             try:
-                lock_now(descriptor)
+                file_system.lock_now(descriptor)
             except BlockingIOError:
                 raise RunError("run-in-progress", where=Place(file=str(root))) from None
         yield
@@ -107,21 +100,32 @@ class Workspace:
         self._lock_file = self.confidential / "lock"
         self._made: list[Path] = []
 
+    @property
+    def sealed(self) -> bool:
+        """Whether the run has its release."""
+        return (self.release / MANIFEST).exists()
+
+    @property
+    def manifest_sha256(self) -> str | None:
+        """What ledger and signature know the release by; none where there is none yet."""
+        manifest = self.release / MANIFEST
+        return file_system.sha256_of(manifest) if manifest.is_file() else None
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One process at a time. The lock goes with the process, however it ends.
 
         The folder and both confidential zones are their owner's alone, also if they were there and open to others.
         """
-        with private_umask():
+        with file_system.private_umask():
             with no_room_is_an_error(self.root):
                 self._made = [path for path in (self.confidential, self.root, *self.root.parents) if not path.exists()]
                 with suppress(PermissionError):  # a folder of somebody else's is as its owner wants it
-                    private_folder(self.root)
-                private_folder(self.confidential)
+                    file_system.private_folder(self.root)
+                file_system.private_folder(self.confidential)
                 for zone in (self.confidential, self.dossier):
                     for folder, _, _ in os.walk(zone):
-                        private_folder(Path(folder))
+                        file_system.private_folder(Path(folder))
             with one_process(self._lock_file, self.root):
                 yield
 
@@ -200,7 +204,7 @@ class Workspace:
     def mark_read(self, folder: Path, imprint: str) -> None:
         """Says that ``folder`` was read to its end, for the run with this imprint."""
         if self.read_whole(folder) != imprint:
-            write_text(self._read_mark(folder), imprint + "\n")
+            file_system.write_text(self._read_mark(folder), imprint + "\n")
 
     def claim(self, folder: Path, imprint: str) -> None:
         """Makes ``folder`` the run's own before anything is put into it: what is there of another run is removed.
@@ -215,8 +219,8 @@ class Workspace:
             own = False
         if not own:
             self.discard(folder)
-            private_folder(folder)
-            write_text(mark, imprint + "\n")
+            file_system.private_folder(folder)
+            file_system.write_text(mark, imprint + "\n")
 
     def discard(self, folder: Path) -> None:
         """Removes what was read from records, the mark first."""
@@ -239,7 +243,7 @@ class Workspace:
         Folders go only if this process made them and they are empty: the folder may hold files of the user's own.
         """
         for drawing in self.scratch.rglob(f"{MAPPED}*"):  # of a process that was killed: it holds keys
-            destroy_file(drawing)
+            file_system.destroy_file(drawing)
         for folder in (self.scratch, self.replayed):
             shutil.rmtree(folder, ignore_errors=True)
         self.destroy_keys(partial_only=True)
@@ -255,12 +259,12 @@ class Workspace:
     def destroy_keys(self, *, partial_only: bool = False) -> None:
         """Overwrites and removes the key, and what a process that was killed while it wrote the key has left of it."""
         for path in self.confidential.glob(f".{self.key_file.name}.*.partial"):
-            destroy_file(path)
+            file_system.destroy_file(path)
         if not partial_only and self.key_file.exists():
-            destroy_file(self.key_file)
+            file_system.destroy_file(self.key_file)
 
     def _save(self, record: RunIdentity) -> None:
-        write_text(self._record_file, json.dumps(asdict(record), indent=2) + "\n")
+        file_system.write_text(self._record_file, json.dumps(asdict(record), indent=2) + "\n")
 
 
 def _identity(values: dict[str, Any]) -> RunIdentity:
@@ -306,7 +310,7 @@ def no_room_is_an_error(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise RunError(out_of_memory(folder)) from None
-        full = error.errno in DISK_FULL
+        full = error.errno in file_system.DISK_FULL
         raise RunError(
             "disk-full/other" if full else "cannot-write/other",
             where=Place(file=str(folder)),
@@ -392,7 +396,7 @@ CHOSEN = "chosen"
 
 def keep_key(key: ReleaseKey, path: Path) -> None:
     """Writes the key so that only its owner can read it."""
-    write_text(path, f"{'chosen' if key.chosen else 'system'} {key.secret.hex()}\n")
+    file_system.write_text(path, f"{'chosen' if key.chosen else 'system'} {key.secret.hex()}\n")
 
 
 def recall_key(path: Path) -> ReleaseKey:
@@ -405,7 +409,7 @@ def recall_key(path: Path) -> ReleaseKey:
     except OSError as error:
         found = error.strerror or type(error).__name__
         raise RunError("key/read", where=Place(file=str(path)), found=found) from None
-    if open_to_others(mode):
+    if file_system.open_to_others(mode):
         found = f"permissions {mode:04o}"
         raise RunError("key/others", where=Place(file=str(path)), mode=mode, at=path)
     kept = _key_in(content)

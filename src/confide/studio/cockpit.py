@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 
 from confide import api
 from confide.errors import ConfideError, ParameterError, Place
-from confide.releases import MANIFEST, LoadedSpec, Workspace
+from confide.releases import LoadedSpec, Workspace
 from confide.releases.ledger import OTHER_RECORDS, Account, Entry, Ledger
 from confide.studio.door import DOCUMENT_POLICY
 from confide.studio.explorer import Folder
@@ -129,7 +129,7 @@ class Cockpit:
 
     @property
     def sealed(self) -> bool:
-        return (self.workspace.release / MANIFEST).is_file()
+        return self.workspace.sealed
 
     @property
     def key(self) -> bool:

@@ -23,11 +23,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from confide import api, rehearsal
 from confide.engines import Advance
 from confide.errors import ConfideError, Finding, Place, RunError
 from confide.file_system import private_folder, write_text
 from confide.lazy_names import STUDIO_JOBS, named
 from confide.releases.check import Checked
+from confide.releases.ledger import Ledger
 from confide.releases.workspace import one_process, out_of_memory
 
 OWN = ".confide-studio"
@@ -195,8 +197,6 @@ class Noting:
 
 
 def _check(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
-    from confide import api
-
     checked = api.check(spec, accept_ledger=_same_people(spec, given), progress=progress)
     summary = checked.summary
     shown = (
@@ -211,14 +211,10 @@ def _check(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, 
 
 
 def _rehearse(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
-    from confide.rehearsal import rehearse
-
-    return rehearse(spec, persons=given.get("persons"), progress=progress).as_dict()
+    return rehearsal.rehearse(spec, persons=given.get("persons"), progress=progress).as_dict()
 
 
 def _run(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
-    from confide import api
-
     require_name(spec, str(given.get("typed", "")))
     require_unchanged(spec, given.get("stamp"))
 
@@ -235,14 +231,10 @@ def _run(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, An
 
 
 def _evaluate(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
-    from confide import api
-
     return {"dossier": str(api.evaluate(spec, progress=progress).dossier)}
 
 
 def _destroy(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
-    from confide import api
-
     require_name(spec, str(given.get("typed", "")))
     with progress.stage("Destroying the key", 1) as advance:
         ledger_told = api.destroy_key(spec)
@@ -264,9 +256,6 @@ def _same_people(spec: Path, given: Mapping[str, Any]) -> bool:
     """Whether somebody typed the name of the ledger's data set: what ``--accept-ledger`` is at a terminal."""
     if not (typed := str(given.get("data_set", "")).strip()):
         return False
-    from confide import api
-    from confide.releases.ledger import Ledger
-
     loaded = api.load(spec)
     if not api.MECHANISMS[loaded.spec.release.mechanism].accounted:
         return False
@@ -287,8 +276,6 @@ def require_data_set(name: str, typed: str) -> None:
 
 def require_name(spec: Path, typed: str) -> None:
     """Refuses where somebody did not type the name of the release."""
-    from confide import api
-
     name = api.load(spec).spec.release.name
     if typed.strip() != name:
         raise RunError("not-confirmed/name", where=Place(path="release.name"), typed=typed.strip(), name=name)

@@ -18,26 +18,15 @@ from confide.arrays import Floats, Integers
 from confide.documents.argus import JJProblem, read_jj
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, ReleaseError
 from confide.lab.attacks.suppression_audit import Audit, Required, Suspect, audit, wrong_sums
+from confide.mechanisms.suppression.given import description as given_description
 from confide.mechanisms.suppression.given.assumed import assumed, read_plain
-from confide.mechanisms.suppression.given.description import (
-    CellCodes,
-    ProtectionText,
-    TableInput,
-    TableText,
-    describe,
-    read_codes,
-    read_numbers,
-    repeated,
-    unused,
-    variables_of,
-)
 from confide.mechanisms.suppression.joint import linked_people
 from confide.mechanisms.suppression.output import bounds, gathered, read_table
 from confide.mechanisms.suppression.problem import SOLVABLE, step_of
 from confide.mechanisms.suppression.programme import described, unit_of
 from confide.mechanisms.suppression.structure import ROOT, Flags, LinkedTables, Structure, TableDimensions, flat, link
 from confide.mechanisms.suppression.variables import Variable
-from confide.releases.folder import MANIFEST, SealedRelease, release_of
+from confide.releases.folder import SealedRelease
 from confide.releases.tabular import UnlikePlanError, table_files
 
 LOWER, UPPER, SLIDING = "lower", "upper", "sliding"
@@ -56,7 +45,7 @@ def require_whole(path: Path, column: str, texts: Sequence[str], value: Floats) 
 class _Read:
     """A table as read: its codes, the figure of every row, whether it is suppressed; and other columns of numbers."""
 
-    table: CellCodes
+    table: given_description.CellCodes
     value: Floats
     suppressed: Flags
     beside: int
@@ -64,12 +53,12 @@ class _Read:
     levels: dict[str, Floats]
 
 
-def read_suspect(given: TableInput) -> Suspect:
+def read_suspect(given: given_description.TableInput) -> Suspect:
     """The tables of a description. Raises with a finding for everything that does not fit."""
     description = given.description
     read = [_read_table(given, text, given.path_of(text), with_marks=True) for text in description.tables]
-    _refuse(unused(given, [each.table for each in read]))
-    variables = variables_of(given, [each.table for each in read])
+    _refuse(given_description.unused(given, [each.table for each in read]))
+    variables = given_description.variables_of(given, [each.table for each in read])
     layouts = [_layout(each.table, variables) for each in read]
     # Where figures may be negative, that tables count the same people says no more than their sums do.
     tables = [layout for layout, _ in layouts]
@@ -97,7 +86,7 @@ def _refuse(findings: list[Finding]) -> None:
         raise InputError(findings)
 
 
-def _unsummed(given: TableInput, read: Sequence[_Read], linked: LinkedTables) -> list[Finding]:
+def _unsummed(given: given_description.TableInput, read: Sequence[_Read], linked: LinkedTables) -> list[Finding]:
     """Variables of a table along which no cell that some table lists is the sum of others that it lists, or whose total
     is nowhere: it is called otherwise, or nobody publishes it."""
     structure, findings = linked.structure, []
@@ -160,12 +149,12 @@ def _unhidden(read: Sequence[_Read], cells: Sequence[int]) -> list[Finding]:
     return findings
 
 
-def _told(text: TableText) -> bool:
+def _told(text: given_description.TableText) -> bool:
     """Whether the description says what marks suppressed cells."""
     return "suppressed" in text.model_fields_set or text.status is not None
 
 
-def read_required(given: TableInput, suspect: Suspect, truth: Path) -> Required:
+def read_required(given: given_description.TableInput, suspect: Suspect, truth: Path) -> Required:
     """True figures, and how far the intervals must reach. Confidential: no figure of it is ever in a message."""
     description, linked = given.description, suspect.linked
     cells = linked.structure.cells
@@ -188,7 +177,7 @@ def read_required(given: TableInput, suspect: Suspect, truth: Path) -> Required:
     return Required(np.where(np.isnan(value), 0.0, value), levels[LOWER], levels[UPPER], levels[SLIDING])
 
 
-def _rules(rules: ProtectionText, value: Floats, levels: dict[str, Floats]) -> None:
+def _rules(rules: given_description.ProtectionText, value: Floats, levels: dict[str, Floats]) -> None:
     if rules.threshold is not None:
         small = (value > 0) & (value <= rules.threshold)
         levels[UPPER] = np.maximum(levels[UPPER], np.where(small, rules.threshold + 1 - value, 0.0))
@@ -198,21 +187,23 @@ def _rules(rules: ProtectionText, value: Floats, levels: dict[str, Floats]) -> N
         levels[LOWER], levels[UPPER] = np.maximum(levels[LOWER], away), np.maximum(levels[UPPER], away)
 
 
-def _read_table(given: TableInput, text: TableText, path: Path, *, with_marks: bool) -> _Read:
+def _read_table(
+    given: given_description.TableInput, text: given_description.TableText, path: Path, *, with_marks: bool
+) -> _Read:
     needed = [text.value, *([text.status] if text.status is not None and with_marks else [])]
-    table = read_codes(given, text, path, needed)
+    table = given_description.read_codes(given, text, path, needed)
     rows = table.columns
     suppressed = _suppressed(text, rows[text.value], rows[text.status or text.value]) if with_marks else None
     none = np.zeros(table.rows, np.bool_)
     hidden = none if suppressed is None else suppressed
-    value = read_numbers(path, text.value, rows[text.value], hidden, secret=not with_marks)
+    value = given_description.read_numbers(path, text.value, rows[text.value], hidden, secret=not with_marks)
     if with_marks and given.description.attacker.integer and not given.description.attacker.rounding:
         require_whole(path, text.value, rows[text.value], value)
     levels = (
         {}
         if with_marks
         else {
-            name: read_numbers(path, name, rows[name], none, secret=True)
+            name: given_description.read_numbers(path, name, rows[name], none, secret=True)
             for name in (LOWER, UPPER, SLIDING)
             if name in rows
         }
@@ -223,7 +214,7 @@ def _read_table(given: TableInput, text: TableText, path: Path, *, with_marks: b
     return _Read(table, value, hidden, beside, levels)
 
 
-def _suppressed(text: TableText, figures: Sequence[str], marks: Sequence[str]) -> Flags:
+def _suppressed(text: given_description.TableText, figures: Sequence[str], marks: Sequence[str]) -> Flags:
     """The cells whose mark says that they are suppressed. In a column of statuses nothing is not a mark as such: a cell
     with a figure and no status is published."""
     bare = text.status is not None and "suppressed" not in text.model_fields_set
@@ -236,7 +227,7 @@ def _suppressed(text: TableText, figures: Sequence[str], marks: Sequence[str]) -
     )
 
 
-def _layout(table: CellCodes, variables: dict[str, Variable]) -> tuple[TableDimensions, Integers]:
+def _layout(table: given_description.CellCodes, variables: dict[str, Variable]) -> tuple[TableDimensions, Integers]:
     """The dimensions of a table: those of the description and of all tables, as far down as this one goes."""
     own = [variables[name] for name in table.variables]
     dimensions = tuple(variable.cut([table.name]) for variable in own)
@@ -247,7 +238,7 @@ def _layout(table: CellCodes, variables: dict[str, Variable]) -> tuple[TableDime
     layout = TableDimensions(table.name, dimensions, tuple(listed))
     at, twice = table.places(layout)
     if twice is not None:
-        raise repeated(table, twice)
+        raise given_description.repeated(table, twice)
     return layout, at
 
 
@@ -442,11 +433,10 @@ def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], 
     >>> read_subject(tmp_path / "table.csv").audit().ok
     False
     """
-    tables = release_of(tables)
-    if (tables / MANIFEST).is_file():
+    if (release := SealedRelease.at(tables)) is not None:
         if truth is not None:
             raise ParameterError("no-truth/release", where=Place(path="--truth"))
-        suspect = suspect_of_release(SealedRelease.of(tables))
+        suspect = suspect_of_release(release)
         _note_doubts(suspect, note)
         return AuditSubject(suspect)
     if tables.suffix.lower() == ".jj" and tables.is_file():
@@ -476,7 +466,11 @@ def _note_doubts(suspect: Suspect, note: Callable[[str], None]) -> None:
         note(f"{number} with a figure beside the mark: it was not looked at. Do not publish it.")
 
 
-def describe_or_assume(path: Path) -> TableInput:
+def describe_or_assume(path: Path) -> given_description.TableInput:
     """The description of a table; for a single file without one, what it is taken for."""
     described = path.suffix.lower() in (".toml", ".rda", ".tab") or path.with_suffix(".toml").is_file()
-    return assumed(path, *read_plain(path), protect=False) if path.is_file() and not described else describe(path)
+    return (
+        assumed(path, *read_plain(path), protect=False)
+        if path.is_file() and not described
+        else given_description.describe(path)
+    )

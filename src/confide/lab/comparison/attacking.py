@@ -16,16 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.arrays import Integers
+from confide.lab.attacks import reidentification
 from confide.lab.attacks.reconstruction import Reconstruction, reconstruct
-from confide.lab.attacks.reidentification import (
-    AttackerSettings,
-    LinkageRates,
-    LinkedAttributes,
-    Rates,
-    make_attacker,
-    match_rates,
-    reidentification_rates,
-)
 from confide.lab.comparison.common_tables import CommonTable, CommonTables
 from confide.lab.comparison.compared_people import ComparedPopulation
 from confide.lab.comparison.comparison_spec import AttackPart
@@ -116,10 +108,16 @@ def attack(
         with_list = solved(replace(tables, marginals=(*tables.marginals, listed(population, blocks))))
         matched_records = with_ages(with_list.records(), population.programme)
     numbers["perfect"] = _rates(
-        population, matched_records, AttackerSettings(seed=seed), variability, own if complete else None, blocks, seed
+        population,
+        matched_records,
+        reidentification.AttackerSettings(seed=seed),
+        variability,
+        own if complete else None,
+        blocks,
+        seed,
     )
     numbers["ranking"] = _ranking(population, records, seed) if len(records) else []
-    if part.settings != AttackerSettings():
+    if part.settings != reidentification.AttackerSettings():
         numbers["given"] = _rates(
             population, records, part.settings, variability, own if complete else None, blocks, seed
         )
@@ -226,7 +224,7 @@ def _reconstructed(reconstruction: Reconstruction, population: ComparedPopulatio
 def _rates(
     population: ComparedPopulation,
     records: pa.Table,
-    settings: AttackerSettings,
+    settings: reidentification.AttackerSettings,
     certain: Mapping[str, float | None],
     own: Mapping[str, float | None] | None,
     blocks: Integers,
@@ -236,16 +234,16 @@ def _rates(
     published tables alone, with those of these."""
     codes = pa.array([population.areas.blocks[block] for block in blocks], pa.string())
     people, linked = population.attacked, population.programme.linked
-    attacker_file = make_attacker(people, settings, linked=linked)
+    attacker_file = reidentification.make_attacker(people, settings, linked=linked)
     attacker_file = attacker_file.filter(pc.is_in(attacker_file.column("geocode"), codes))
     inside = int(pc.sum(pc.is_in(people.column("geocode"), codes)).as_py())
 
     everywhere = _in_every_block(records, codes, linked)
 
-    def rates(variability: Mapping[str, float | None]) -> Rates:
+    def rates(variability: Mapping[str, float | None]) -> reidentification.Rates:
         column = pa.array([variability.get(code) for code in everywhere.column("geocode").to_pylist()], pa.float64())
         marked = everywhere.append_column(VARIABILITY, column)
-        return reidentification_rates(
+        return reidentification.reidentification_rates(
             marked, attacker_file, people, age_bins=population.programme.year_groups, seed=seed, linked=linked
         )
 
@@ -270,7 +268,7 @@ def _ranking(population: ComparedPopulation, records: pa.Table, seed: int) -> li
     """The match rates of the records that the attacker is surest of, beside those who know other blocks alone."""
     names = [name for name in records.column_names if name != VARIABILITY]
     programme = population.programme
-    rates = match_rates(
+    rates = reidentification.match_rates(
         records.select(names),
         population.attacked,
         age_bins=programme.year_groups,
@@ -280,7 +278,7 @@ def _ranking(population: ComparedPopulation, records: pa.Table, seed: int) -> li
     return [row.as_dict() for row in rates]
 
 
-def _in_every_block(records: pa.Table, codes: pa.Array, linked: LinkedAttributes) -> pa.Table:
+def _in_every_block(records: pa.Table, codes: pa.Array, linked: reidentification.LinkedAttributes) -> pa.Table:
     """The records, with one without any value, which matches nobody, in blocks that have none: a block whose people a
     protection has moved away is still one, and its people are still at stake."""
     ages = ("age", "age_low", "age_high") if linked.with_age else ()
@@ -292,7 +290,7 @@ def _in_every_block(records: pa.Table, codes: pa.Array, linked: LinkedAttributes
     return pa.concat_tables([matched_columns, pa.table(columns, schema=matched_columns.schema)])
 
 
-def plain(row: LinkageRates) -> dict[str, Any]:
+def plain(row: reidentification.LinkageRates) -> dict[str, Any]:
     """One universe as plain numbers, the guessers always beside."""
     return {
         "records": row.attacker_records,

@@ -24,15 +24,7 @@ from confide.engines import Engine, LocalEngine, Source, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place
 from confide.file_system import private_folder, whole_file, write_text
 from confide.geography import Spine
-from confide.inputs.frame import (
-    WHOLE,
-    LevelRule,
-    column_text,
-    missing_columns,
-    read_counts,
-    read_frame,
-    wrong_code_types,
-)
+from confide.inputs import frame as inputs_frame
 from confide.inputs.records import ROWS_NAMED, blocks_table, check_columns, check_records, column_expressions
 from confide.lab.comparison.common_tables import (
     CommonTables,
@@ -57,9 +49,9 @@ BLOCK, HOUSEHOLD = "geocode", "household_id"
 """The columns of the smallest area and of the household, in what is written here."""
 
 
-def level_rules(areas: ProgrammeGeographyPart) -> tuple[LevelRule, ...]:
+def level_rules(areas: ProgrammeGeographyPart) -> tuple[inputs_frame.LevelRule, ...]:
     """The levels above the smallest areas, the largest areas first."""
-    return tuple(LevelRule(level.name, level.digits, level.column) for level in areas.levels)
+    return tuple(inputs_frame.LevelRule(level.name, level.digits, level.column) for level in areas.levels)
 
 
 def read(
@@ -73,7 +65,7 @@ def read(
 ) -> tuple[pa.Table, pa.Table]:
     """The people (block, household and codes) and the blocks, with their counts if these are there or are needed."""
     with LocalEngine(scratch, processes=1) as engine:
-        spine = read_frame(engine, blocks, areas.block, level_rules(areas), []).spine
+        spine = inputs_frame.read_frame(engine, blocks, areas.block, level_rules(areas), []).spine
         _one_unit(spine, blocks, areas)
         listed = _blocks(engine, blocks, programme, areas, counts=counts)
         frame = scratch / "frame.parquet"
@@ -114,10 +106,12 @@ def _blocks(
     present = engine.kinds(source)
     wanted = programme.part.blocks_with
     names = wanted if counts else [name for name in wanted if source.theirs(name) in present]
-    housing_counts = read_counts(engine, source, names)
+    housing_counts = inputs_frame.read_counts(engine, source, names)
     columns = {BLOCK: areas.block} | {level.column: level.column for level in areas.levels if level.column is not None}
     own = replace(source, spellings={name: replace(source.spelled(name), aliases=()) for name in columns.values()})
-    listed = ", ".join(f"{column_text(own, theirs)} AS {identifier(ours)}" for ours, theirs in columns.items())
+    listed = ", ".join(
+        f"{inputs_frame.column_text(own, theirs)} AS {identifier(ours)}" for ours, theirs in columns.items()
+    )
     codes = engine.sql(f"SELECT {listed} FROM blocks", blocks=source).reveal("the block table is public knowledge")
     return pa.table(
         {name: codes.column(name) for name in columns} | {name: pa.array(housing_counts[name]) for name in names}
@@ -128,8 +122,8 @@ def _check(engine: Engine, source: Source, spine: Spine, frame: Path, programme:
     attributes, household = _attributes(programme), programme.part.household
     findings: list[Finding] = []
     if household is not None:
-        findings = missing_columns(engine, source, [household], confidential=True)
-        findings = findings or wrong_code_types(engine, source, [household])
+        findings = inputs_frame.missing_columns(engine, source, [household], confidential=True)
+        findings = findings or inputs_frame.wrong_code_types(engine, source, [household])
     findings += check_columns(engine, source, attributes, block)
     if not findings:
         findings = check_records(engine, source, attributes, block, spine, frame)
@@ -190,7 +184,7 @@ def _housed(people: pa.Table, blocks: pa.Table, source: Source, programme: Commo
 
 def _scattered(engine: Engine, source: Source, id_: str, inside: str, household: str, area: str) -> list[Finding]:
     """Households in several blocks: most often, ids that begin anew in every block."""
-    block = column_text(source, area)
+    block = inputs_frame.column_text(source, area)
     grouped = f"SELECT {id_} FROM records WHERE {inside} GROUP BY 1 HAVING count(DISTINCT {block}) > 1 LIMIT 1"
     text = f"SELECT count(*) AS found FROM ({grouped}) AS scattered"
     if not engine.sql(text, records=source).reveal("to find households in several blocks").column("found")[0].as_py():
@@ -234,7 +228,7 @@ class ComparedPopulation:
         return np.flatnonzero(self.truth.counts[FINEST, POPULATION][:, 0] > 0)
 
     @property
-    def rules(self) -> tuple[LevelRule, ...]:
+    def rules(self) -> tuple[inputs_frame.LevelRule, ...]:
         """The levels above the smallest areas, the largest areas first."""
         return level_rules(self.geography)
 
@@ -251,7 +245,9 @@ class ComparedPopulation:
         wide = programme.part.levels[-1] if programme.part.levels else None
         nearest = self.rules[-1].name if self.rules else None
         for ours, level in (("tract", wide), ("block_group", nearest)):
-            of_block = dict(zip(codes[FINEST], codes[level] if level else [WHOLE] * len(self.blocks), strict=True))
+            of_block = dict(
+                zip(codes[FINEST], codes[level] if level else [inputs_frame.WHOLE] * len(self.blocks), strict=True)
+            )
             columns[ours] = pa.array([of_block[code] for code in self.people.column(BLOCK).to_pylist()], pa.string())
         return pa.table(columns)
 
@@ -342,7 +338,9 @@ def _with(programme: CommonTables, more: Mapping[str, Any]) -> dict[str, Any]:
     return programme.document | {"attributes": {**more, **programme.document["attributes"]}}
 
 
-def _people(records: pa.Table, blocks: pa.Table, programme: CommonTables, rules: Sequence[LevelRule]) -> pa.Table:
+def _people(
+    records: pa.Table, blocks: pa.Table, programme: CommonTables, rules: Sequence[inputs_frame.LevelRule]
+) -> pa.Table:
     """The columns that matter, at the detail that is published, with the age group, the areas and a person id."""
     block = records.column(BLOCK)
     columns: dict[str, Any] = {"person_id": pa.array(np.arange(1, records.num_rows + 1)), BLOCK: block}

@@ -27,6 +27,7 @@ from confide.lab.comparison import compared_people, comparison_spec
 from confide.lab.comparison.common_tables import strategy_text
 from confide.lab.comparison.figures import AreaFigures, counts_by_area, counts_of_areas_as_variables, level_codes
 from confide.lab.comparison.programme_file import BLOCK, KIND
+from confide.lab.comparison.suppressed_areas import suppress_areas
 from confide.lab.published.marginals import AdditiveLaw, NoiseBound, PTableLaw, Published
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.mechanisms.cellkey.keys import write_keyed
@@ -218,8 +219,6 @@ def _swapping_settings(part: comparison_spec.SwappingProtection, base: Path) -> 
 
 def _suppression(part: comparison_spec.SuppressionProtection, job: ProtectionJob) -> ProtectedFigures:
     """Counts of 1 to ``threshold`` are primary; zeros may be hidden beside them, as may totals."""
-    from confide.lab.comparison.suppressed_areas import suppress_areas
-
     figures = suppress_areas(
         job.population, job.folder, part.threshold, job.blocks, job.seed, job.processes, job.progress
     )

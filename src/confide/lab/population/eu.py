@@ -39,26 +39,9 @@ from confide.arrays import Floats
 from confide.documents import parse_schema
 from confide.errors import Finding, ParameterError, SpecError
 from confide.file_system import whole_file, write_text
+from confide.lab.population import settings as population_settings
 from confide.lab.population.generate import cannot_write
 from confide.lab.population.settings import GENERATOR as DRAWS
-from confide.lab.population.settings import (
-    LEVELS,
-    Bools,
-    Chances,
-    Country,
-    EuAreas,
-    EuSettings,
-    EuVariableRule,
-    Ints,
-    apportion_one,
-    load_eu_settings,
-    programme_tables,
-    render_schema,
-    render_tables,
-    schema_document,
-    spread_out,
-    stream,
-)
 from confide.schema import Schema
 
 # Made-up people for the EU census programme: drawn column by column, in batches with random streams of their own.
@@ -85,13 +68,15 @@ _SIZES, _PEOPLE, _SPREAD = 100, 101, 102
 class _Column:
     """The chances of a column, and where a person's row of them is: the cell of the variables that it depends on."""
 
-    rule: EuVariableRule
-    chances: Chances
-    excluded: Bools
-    by: tuple[tuple[str, Ints, int], ...]
+    rule: population_settings.EuVariableRule
+    chances: population_settings.Chances
+    excluded: population_settings.Bools
+    by: tuple[tuple[str, population_settings.Ints, int], ...]
 
-    def draw(self, rng: np.random.Generator, drawn: Mapping[str, Ints], persons: int) -> Ints:
-        row: Ints = np.zeros(persons, np.int64)
+    def draw(
+        self, rng: np.random.Generator, drawn: Mapping[str, population_settings.Ints], persons: int
+    ) -> population_settings.Ints:
+        row: population_settings.Ints = np.zeros(persons, np.int64)
         for attribute, group_of_level, size in self.by:
             row = row * size + group_of_level[drawn[attribute]]
         if bool(self.excluded[row].any()):
@@ -107,11 +92,17 @@ class EuPeople:
     1000
     """
 
-    def __init__(self, persons: int, seed: int, areas: EuAreas | None = None, settings: EuSettings | None = None):
-        self.persons, self.seed, self.areas = persons, seed, EuAreas() if areas is None else areas
-        self.settings = settings or load_eu_settings()
-        self.country = Country(self.settings.country, self.areas)
-        self.document: dict[str, Any] = schema_document(self.settings, self.country)
+    def __init__(
+        self,
+        persons: int,
+        seed: int,
+        areas: population_settings.EuAreas | None = None,
+        settings: population_settings.EuSettings | None = None,
+    ):
+        self.persons, self.seed, self.areas = persons, seed, population_settings.EuAreas() if areas is None else areas
+        self.settings = settings or population_settings.load_eu_settings()
+        self.country = population_settings.Country(self.settings.country, self.areas)
+        self.document: dict[str, Any] = population_settings.schema_document(self.settings, self.country)
         self.schema: Schema = parse_schema(self.document)
 
     @property
@@ -121,10 +112,12 @@ class EuPeople:
         return pa.schema([pa.field(attribute.name, kind, nullable=False) for attribute in self.schema.attributes])
 
     @cached_property
-    def sizes(self) -> Ints:
+    def sizes(self) -> population_settings.Ints:
         """The persons of each local unit."""
-        rng = stream(self.seed, _SIZES)
-        return apportion_one(self.persons, spread_out(rng, self.settings.places.spread, self.areas.lau))
+        rng = population_settings.stream(self.seed, _SIZES)
+        return population_settings.apportion_one(
+            self.persons, population_settings.spread_out(rng, self.settings.places.spread, self.areas.lau)
+        )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The records, a batch at a time."""
@@ -134,10 +127,10 @@ class EuPeople:
         last = np.cumsum(self.sizes)
         dictionaries = {a.name: pa.array([str(level.code) for level in a.levels]) for a in self.schema.attributes}
         for number, start in enumerate(range(0, self.persons, BATCH)):
-            rng = stream(self.seed, _PEOPLE, number)
+            rng = population_settings.stream(self.seed, _PEOPLE, number)
             persons = min(BATCH, self.persons - start)
             place = np.searchsorted(last, np.arange(start, start + persons), side="right")
-            drawn: dict[str, Ints] = {PLACE: place}
+            drawn: dict[str, population_settings.Ints] = {PLACE: place}
             drawn[self.settings.places.column] = localities.draw(rng, place)
             for column in columns:
                 levels = column.draw(rng, drawn, persons)
@@ -152,7 +145,7 @@ class EuPeople:
                 schema=self.arrow_schema,
             )
 
-    def _column(self, rule: EuVariableRule) -> _Column:
+    def _column(self, rule: population_settings.EuVariableRule) -> _Column:
         attribute = next(each for each in self.schema.attributes if each.name == rule.column)
         table: Floats = np.ones((1, 1)) if rule.weights is None else np.array([rule.weights], np.float64)
         by = []
@@ -170,7 +163,7 @@ class EuPeople:
             table = self._spread_out(table, rule)
             by = [(PLACE, np.arange(self.areas.lau), self.areas.lau)]
         excluded = table.sum(axis=1) == 0
-        return _Column(rule, Chances(np.where(excluded[:, None], 1.0, table)), excluded, tuple(by))
+        return _Column(rule, population_settings.Chances(np.where(excluded[:, None], 1.0, table)), excluded, tuple(by))
 
     def _within_groups(self, table: Floats, name: str, zipf: float) -> Floats:
         """Weights of groups as weights of their levels."""
@@ -180,27 +173,29 @@ class EuPeople:
         of_level: Floats = table[:, group] * (share / np.bincount(group, share)[group])
         return of_level
 
-    def _spread_out(self, table: Floats, rule: EuVariableRule) -> Floats:
+    def _spread_out(self, table: Floats, rule: population_settings.EuVariableRule) -> Floats:
         """A row for each local unit, where all levels but the first have the unit's own factor."""
-        rng = stream(self.seed, _SPREAD, self.settings.drawn.index(rule))
+        rng = population_settings.stream(self.seed, _SPREAD, self.settings.drawn.index(rule))
         rows = np.repeat(table, self.areas.lau, axis=0)
-        rows[:, 1:] *= spread_out(rng, rule.spread, self.areas.lau)[:, None]
+        rows[:, 1:] *= population_settings.spread_out(rng, rule.spread, self.areas.lau)[:, None]
         return rows
 
-    def _localities(self) -> Chances:
+    def _localities(self) -> population_settings.Chances:
         """Sizes of localities by local unit: some live in one as large as the unit, others in smaller ones."""
         places = self.settings.places
         largest = np.searchsorted(np.array(places.sizes), self.sizes, side="right") - 1
         weights = np.zeros((self.areas.lau, len(places.sizes)))
         for step, weight in enumerate(places.smaller):
             np.add.at(weights, (np.arange(self.areas.lau), np.maximum(largest - step, 0)), weight)
-        return Chances(weights)
+        return population_settings.Chances(weights)
 
-    def _regions(self, rng: np.random.Generator, drawn: Ints, own: Ints) -> Ints:
+    def _regions(
+        self, rng: np.random.Generator, drawn: population_settings.Ints, own: population_settings.Ints
+    ) -> population_settings.Ints:
         """Own region, another one, or what is no region, as levels of a column that has the regions first."""
         regions = self.areas.nuts2
         other = own if regions == 1 else (own + rng.integers(1, regions, len(own))) % regions
-        levels: Ints = np.where(drawn == 0, own, np.where(drawn == 1, other, drawn - 2 + regions))
+        levels: population_settings.Ints = np.where(drawn == 0, own, np.where(drawn == 1, other, drawn - 2 + regions))
         return levels
 
 
@@ -218,7 +213,7 @@ class EuFiles(NamedTuple):
     tables: Path
 
 
-def write_eu(folder: str | Path, persons: int, seed: int, areas: EuAreas | None = None) -> EuFiles:
+def write_eu(folder: str | Path, persons: int, seed: int, areas: population_settings.EuAreas | None = None) -> EuFiles:
     """Made-up people with the variables of the EU census programme, their schema, and the tables of the programme.
 
     Args:
@@ -235,7 +230,7 @@ def write_eu(folder: str | Path, persons: int, seed: int, areas: EuAreas | None 
     >>> sorted(file.name for file in (write_eu(tmp_path, persons=200, seed=7).records,))
     ['persons.parquet']
     """
-    areas = EuAreas() if areas is None else areas
+    areas = population_settings.EuAreas() if areas is None else areas
     check_eu(persons, seed, areas)
     folder = Path(folder)
     target = EuFiles(folder / "persons.parquet", folder / "schema.toml", folder / "tables.toml")
@@ -243,8 +238,12 @@ def write_eu(folder: str | Path, persons: int, seed: int, areas: EuAreas | None 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write_records(people, target.records)
-        write_text(target.schema, render_schema(people.document), mode=PUBLIC)
-        write_text(target.tables, render_tables(programme_tables(people.settings)), mode=PUBLIC)
+        write_text(target.schema, population_settings.render_schema(people.document), mode=PUBLIC)
+        write_text(
+            target.tables,
+            population_settings.render_tables(population_settings.programme_tables(people.settings)),
+            mode=PUBLIC,
+        )
     except OSError as error:
         raise cannot_write(folder, error, 10) from error
     return target
@@ -274,7 +273,7 @@ def _identity(people: EuPeople) -> dict[str, object]:
     }
 
 
-def check_eu(persons: int, seed: int, areas: EuAreas) -> None:
+def check_eu(persons: int, seed: int, areas: population_settings.EuAreas) -> None:
     """Refuses numbers of people and areas that cannot be made."""
     findings = []
     if not 1 <= persons <= MOST_PERSONS:
@@ -284,7 +283,9 @@ def check_eu(persons: int, seed: int, areas: EuAreas) -> None:
     if not 0 <= seed <= LARGEST_SEED:
         findings.append(Finding.of("seed-out-of-range/made-up-people", found=str(seed)))
     if not all(1 <= upper <= lower <= MOST_AREAS for upper, lower in pairwise((1, *areas))):
-        found = ", ".join(f"{number:,} {level}" for level, number in zip(LEVELS, areas, strict=True))
+        found = ", ".join(
+            f"{number:,} {level}" for level, number in zip(population_settings.LEVELS, areas, strict=True)
+        )
         findings.append(Finding.of("areas-out-of-range", found=found, most_areas=MOST_AREAS))
     if findings:
         raise ParameterError(findings)
@@ -317,13 +318,15 @@ class EuCountryFiles(NamedTuple):
     areas: Path
 
 
-def areas_for(persons: int) -> EuAreas:
+def areas_for(persons: int) -> population_settings.EuAreas:
     """A country of a size that suits so many people: municipalities of about a hundred each, two regions."""
     lau = min(max(12, persons // PERSONS_OF_A_MUNICIPALITY), 5_000)
-    return EuAreas(1, 2, max(4, min(lau // 8, 40)), lau)
+    return population_settings.EuAreas(1, 2, max(4, min(lau // 8, 40)), lau)
 
 
-def write_eu_country(folder: str | Path, persons: int, seed: int, areas: EuAreas | None = None) -> EuCountryFiles:
+def write_eu_country(
+    folder: str | Path, persons: int, seed: int, areas: population_settings.EuAreas | None = None
+) -> EuCountryFiles:
     """A made-up European country.
 
     Args:
@@ -358,7 +361,7 @@ def write_eu_country(folder: str | Path, persons: int, seed: int, areas: EuAreas
 
 def municipality_codes(number: int, seed: int) -> list[str]:
     """Codes that no rule makes: with and without leading zeros and letters, each once."""
-    rng = stream(seed, _CODES)
+    rng = population_settings.stream(seed, _CODES)
     numbers = rng.permutation(np.arange(1, 10 * number + 1))[:number]
     forms = rng.integers(0, 6, number)
     letters = rng.integers(0, 26, number)
@@ -372,7 +375,7 @@ def municipality_codes(number: int, seed: int) -> list[str]:
 
 def area_table(people: EuPeople, codes: list[str], seed: int) -> pa.Table:
     """The municipalities with their names and regions, in no order of their codes."""
-    country, rng = people.country, stream(seed, _CODES, 1)
+    country, rng = people.country, population_settings.stream(seed, _CODES, 1)
     columns = {"lau": codes, "lau_name": _names(len(codes), rng)}
     for level in ("nuts3", "nuts2"):
         units = country.unit_of(level)
@@ -398,14 +401,16 @@ def _people(people: EuPeople, codes: list[str]) -> Iterator[pa.RecordBatch]:
     for position, batch in enumerate(people.batches()):
         place = batch.column("geo").indices.to_numpy().astype(np.int64)
         age = batch.column("age").indices.to_numpy().astype(np.int64)
-        household = households(place, age, stream(people.seed, _HOUSEHOLDS, position)) + number
+        household = households(place, age, population_settings.stream(people.seed, _HOUSEHOLDS, position)) + number
         number = int(household.max()) + 1
         columns = {"lau": pa.array(codes, pa.string()).take(pa.array(place)), "household": pa.array(household)}
         columns |= {name: batch.column(name).cast(pa.string()) for name in COLUMNS}
         yield pa.record_batch(columns)
 
 
-def households(place: Ints, age: Ints, rng: np.random.Generator) -> Ints:
+def households(
+    place: population_settings.Ints, age: population_settings.Ints, rng: np.random.Generator
+) -> population_settings.Ints:
     """For each person the number of a household: people of one place, a child with an adult wherever there is one.
 
     Args:

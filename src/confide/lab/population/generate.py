@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,29 +27,11 @@ from numpy.typing import NDArray
 from confide.answers import AnswerPart, TypedAnswer
 from confide.arrays import Floats
 from confide.errors import Finding, ParameterError, Place, RunError
-from confide.lab.population.households import (
-    BLOCKS_SCHEMA,
-    PERSONS_SCHEMA,
-    HouseholdKinds,
-    RecordMaker,
-    UnitFrame,
-    block_batch,
-    make_frame,
-    own_blocks,
-)
+from confide.lab.population import households as homes
+from confide.lab.population import settings as population_settings
 from confide.lab.population.neighbourhoods import County, Unit, make_county, make_land, smooth_field
 from confide.lab.population.origins import MASK_OF_CODE, RACES, Origin, OriginCodes, OriginHabits, load_origins, parse
-from confide.lab.population.settings import (
-    COUNTY_ORIGINS,
-    GENERATOR,
-    UNIT_ORIGINS,
-    Bools,
-    Chances,
-    Ints,
-    PopulationSettings,
-    load_settings,
-    stream,
-)
+from confide.lab.population.settings import stream
 from confide.releases.workspace import Progress
 
 FEWEST, MOST = 100, 400_000_000
@@ -69,16 +51,22 @@ class Population:
     10000
     """
 
-    def __init__(self, persons: int, seed: int, settings: str | Path | PopulationSettings = "default"):
+    def __init__(
+        self, persons: int, seed: int, settings: str | Path | population_settings.PopulationSettings = "default"
+    ):
         _check(persons, seed)
         self.persons = persons
         self.seed = seed
-        self.settings = settings if isinstance(settings, PopulationSettings) else load_settings(settings)
+        self.settings = (
+            settings
+            if isinstance(settings, population_settings.PopulationSettings)
+            else population_settings.load_settings(settings)
+        )
         self._land = make_land(persons, seed, self.settings)
         self.units: tuple[Unit, ...] = tuple(self._land.units())
-        self._kinds = HouseholdKinds(self.settings)
-        self._own_blocks = own_blocks(self.settings)
-        self._records = RecordMaker(self.settings)
+        self._kinds = homes.HouseholdKinds(self.settings)
+        self._own_blocks = homes.own_blocks(self.settings)
+        self._records = homes.RecordMaker(self.settings)
         self._county = lru_cache(maxsize=1)(self._make_county)  # units of one county follow each other
 
     def __repr__(self) -> str:
@@ -93,7 +81,7 @@ class Population:
             "seed": self.seed,
             "settings": self.settings.id,
             "settings_sha256": sha256(self.settings.model_dump_json().encode()).hexdigest(),
-            "generator": GENERATOR,
+            "generator": population_settings.GENERATOR,
         }
 
     def metadata(self) -> dict[str, str]:
@@ -102,11 +90,11 @@ class Population:
 
     def blocks(self) -> pa.Table:
         """The whole frame, in the order of the geocodes. For very large populations use :meth:`block_batches`."""
-        return pa.Table.from_batches(self.block_batches(), schema=BLOCKS_SCHEMA)
+        return pa.Table.from_batches(self.block_batches(), schema=homes.BLOCKS_SCHEMA)
 
     def block_batches(self) -> Iterator[pa.RecordBatch]:
         """The frame unit by unit, in the order of the geocodes, without making the persons."""
-        return (block_batch(self._frame(unit)) for unit in self.units)
+        return (homes.block_batch(self._frame(unit)) for unit in self.units)
 
     def person_batches(self) -> Iterator[pa.RecordBatch]:
         """The records unit by unit, in the order of the geocodes."""
@@ -115,7 +103,7 @@ class Population:
     def unit(self, unit: Unit) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Frame and records of one unit of work: the same whichever units were made before, and wherever."""
         frame = self._frame(unit)
-        blocks = block_batch(frame)
+        blocks = homes.block_batch(frame)
         mixture = self._land.mixture[self._land.kind[unit.county]]
         return blocks, self._records.batch(unit, frame, blocks.column("geocode"), mixture, self.seed)
 
@@ -126,9 +114,9 @@ class Population:
     def _make_county(self, index: int) -> County:
         return make_county(self._land, index, self.seed, self.settings)
 
-    def _frame(self, unit: Unit) -> UnitFrame:
+    def _frame(self, unit: Unit) -> homes.UnitFrame:
         county = self._county(unit.county)
-        return make_frame(unit, self._land, county, self.seed, self.settings, self._kinds, self._own_blocks)
+        return homes.make_frame(unit, self._land, county, self.seed, self.settings, self._kinds, self._own_blocks)
 
 
 def _whole(value: object, least: int, most: int) -> bool:
@@ -151,8 +139,7 @@ def _check(persons: int, seed: int) -> None:
 # are complete. The same population gives the same bytes with the same versions of numpy and pyarrow.
 
 
-PERSONS_PER_ROW_GROUP = 500_000
-BLOCKS_PER_ROW_GROUP = 100_000
+PERSONS_PER_ROW_GROUP, BLOCKS_PER_ROW_GROUP = 500_000, 100_000
 
 
 class PopulationFiles(NamedTuple):
@@ -162,9 +149,8 @@ class PopulationFiles(NamedTuple):
     blocks: Path
 
 
-US_STATE, EU_COUNTRY = "us-state", "eu-country"
-LAYOUTS = (US_STATE, EU_COUNTRY)
-"""What made-up people are like: those of a state of the United States, or of a European country."""
+LAYOUTS = US_STATE, US_DHC, EU_COUNTRY = "us-state", "us-dhc", "eu-country"
+"""Made-up people of a U.S. state, with the variables of the redistricting file or of the DHC; or of a country."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +177,7 @@ def simulate(
     *,
     persons: int,
     seed: int,
-    settings: str | Path | PopulationSettings = "default",
+    settings: str | Path | population_settings.PopulationSettings = "default",
     detailed: bool = False,
     layout: str = "us-state",
     progress: Progress | None = None,
@@ -204,7 +190,8 @@ def simulate(
         seed: From 0 to 2^64 - 1: the same seed gives the same people.
         settings: Shipped settings by name, a file, or settings.
         detailed: Also with detailed race and ethnicity codes, as the official input folders of SafeTab-P.
-        layout: ``us-state``, or ``eu-country``: municipalities with irregular codes, and citizenship for race.
+        layout: ``us-state``; ``us-dhc``, with relationships and types of quarters; or ``eu-country``, with
+            municipalities, irregular codes, and citizenship for race.
         progress: A display, if one is wanted.
 
     Returns:
@@ -216,25 +203,34 @@ def simulate(
     'persons.parquet'
     """
     from confide.lab.population.eu import write_eu_country
-    from confide.lab.population.official import write_official
+    from confide.lab.population.official import CHARACTERISTICS_SCHEMA, characteristics, write_official
 
     if layout not in LAYOUTS or (detailed and layout != US_STATE):
         raise ParameterError("no-layout", found=layout, same=layout not in LAYOUTS, layouts=" or ".join(LAYOUTS))
-    if layout != US_STATE:
+    if layout == EU_COUNTRY:
         return SimulatedPopulation(persons, seed, PopulationFiles(*write_eu_country(folder, persons, seed)))
     population = Population(persons, seed, settings)
-    files = write_population(population, folder, progress)
+    own: tuple[Any, ...] = (CHARACTERISTICS_SCHEMA, characteristics(population)) if layout == US_DHC else ()
+    files = write_population(population, folder, progress, *own)
     more = tuple(write_official(population, folder, progress=progress)) if detailed else ()
     return SimulatedPopulation(persons, seed, files, more)
 
 
-def write_population(population: Population, folder: str | Path, progress: Progress | None = None) -> PopulationFiles:
+def write_population(
+    population: Population,
+    folder: str | Path,
+    progress: Progress | None = None,
+    schema: pa.Schema = homes.PERSONS_SCHEMA,
+    units: Iterable[tuple[pa.RecordBatch, pa.RecordBatch]] | None = None,
+) -> PopulationFiles:
     """Write a population to ``persons.parquet`` and ``blocks.parquet``; :func:`simulate` makes and writes one.
 
     Args:
         population: The people.
         folder: It is made if it is not there; files of these names are replaced.
         progress: A display, if one is wanted.
+        schema: The columns of the records.
+        units: Blocks and records of every unit of work; default: those of the population.
 
     Returns:
         The two paths. The files appear only when both are complete.
@@ -243,18 +239,18 @@ def write_population(population: Population, folder: str | Path, progress: Progr
     >>> write_population(Population(persons=200, seed=7), tmp_path).persons.name
     'persons.parquet'
     """
+    units = map(population.unit, population.units) if units is None else units
     folder = Path(folder)
     target = PopulationFiles(folder / "persons.parquet", folder / "blocks.parquet")
     metadata = population.metadata()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (
-            _RowGroups(target.persons, PERSONS_SCHEMA, PERSONS_PER_ROW_GROUP, metadata, "household_id") as persons,
-            _RowGroups(target.blocks, BLOCKS_SCHEMA, BLOCKS_PER_ROW_GROUP, metadata, "geocode") as blocks,
+            _RowGroups(target.persons, schema, PERSONS_PER_ROW_GROUP, metadata, "household_id") as persons,
+            _RowGroups(target.blocks, homes.BLOCKS_SCHEMA, BLOCKS_PER_ROW_GROUP, metadata, "geocode") as blocks,
             _stage(progress, population.persons) as advance,
         ):
-            for unit in population.units:
-                of_blocks, of_persons = population.unit(unit)
+            for of_blocks, of_persons in units:
                 blocks.add(of_blocks)
                 persons.add(of_persons)
                 advance(of_persons.num_rows)
@@ -391,10 +387,10 @@ def count_unique(keys: NDArray[Any]) -> int:
 @dataclass
 class _Counts:
     persons: int = 0
-    by_hhgq: Ints = field(default_factory=lambda: np.zeros(8, dtype=np.int64))
-    by_age: Ints = field(default_factory=lambda: np.zeros(116, dtype=np.int64))
-    by_race: Ints = field(default_factory=lambda: np.zeros(63, dtype=np.int64))
-    by_size: Ints = field(default_factory=lambda: np.zeros(9, dtype=np.int64))
+    by_hhgq: population_settings.Ints = field(default_factory=lambda: np.zeros(8, dtype=np.int64))
+    by_age: population_settings.Ints = field(default_factory=lambda: np.zeros(116, dtype=np.int64))
+    by_race: population_settings.Ints = field(default_factory=lambda: np.zeros(63, dtype=np.int64))
+    by_size: population_settings.Ints = field(default_factory=lambda: np.zeros(9, dtype=np.int64))
     male: int = 0
     hispanic: int = 0
     unique: int = 0
@@ -405,8 +401,8 @@ class _Counts:
     housing_units: int = 0
     occupied_units: int = 0
     blocks_without_housing: int = 0
-    tracts: list[Ints] = field(default_factory=list)
-    block_persons: list[Ints] = field(default_factory=list)
+    tracts: list[population_settings.Ints] = field(default_factory=list)
+    block_persons: list[population_settings.Ints] = field(default_factory=list)
 
 
 def profile(population: Population) -> dict[str, float]:
@@ -582,7 +578,7 @@ class DetailedOrigins:
 
     def batch(self, unit: Unit, blocks: pa.RecordBatch, persons: pa.RecordBatch) -> pa.RecordBatch:
         """The codes of a unit's persons as rows of :data:`ORIGINS_SCHEMA`."""
-        rng = stream(self._population.seed, UNIT_ORIGINS, unit.index)
+        rng = stream(self._population.seed, population_settings.UNIT_ORIGINS, unit.index)
         people = self.lists.people
         tract = _tract_of_block(blocks)[persons.column("geocode").indices.to_numpy()] - unit.first
         column = {name: persons.column(name).to_numpy() for name in ("household_id", "hhgq", "cenrace", "hispanic")}
@@ -598,7 +594,7 @@ class DetailedOrigins:
         for place, pool in enumerate(self._pools):
             who = members[place]
             if len(who):
-                chances = Chances(np.exp(log_weight[:, pool.first : pool.last]))
+                chances = population_settings.Chances(np.exp(log_weight[:, pool.first : pool.last]))
                 given[who, place] = self._answers(rng, pool, chances, tract[who], dwelling[who])
         origin = given[:, ORIGIN, 0]
         as_race = rng.random(len(mask)) < people.origin_as_race
@@ -617,7 +613,14 @@ class DetailedOrigins:
             schema=ORIGINS_SCHEMA,
         )
 
-    def _answers(self, rng: np.random.Generator, pool: _Pool, chances: Chances, tract: Ints, dwelling: Ints) -> Answers:
+    def _answers(
+        self,
+        rng: np.random.Generator,
+        pool: _Pool,
+        chances: population_settings.Chances,
+        tract: population_settings.Ints,
+        dwelling: population_settings.Ints,
+    ) -> Answers:
         """Codes of one race, for persons of it in the order of their dwellings: mostly those of the dwelling."""
         first = np.diff(dwelling, prepend=-1) != 0
         answers: Answers = self._draw(rng, pool, chances, tract[first])[np.cumsum(first) - 1]
@@ -625,11 +628,17 @@ class DetailedOrigins:
         answers[unlike] = self._draw(rng, pool, chances, tract[unlike])
         return answers
 
-    def _draw(self, rng: np.random.Generator, pool: _Pool, chances: Chances, tract: Ints) -> Answers:
+    def _draw(
+        self,
+        rng: np.random.Generator,
+        pool: _Pool,
+        chances: population_settings.Chances,
+        tract: population_settings.Ints,
+    ) -> Answers:
         """One answer for each of ``tract``: one to three different codes, and one alone where it names no group."""
         answers: Answers = np.full((len(tract), 3), NONE, dtype=np.int16)
         answers[:, 0] = pool.first + chances.draw(rng, tract)
-        number = Chances(pool.more).draw_many(rng, len(tract))
+        number = population_settings.Chances(pool.more).draw_many(rng, len(tract))
         for place in (1, 2):
             some = np.flatnonzero((number >= place) & ~self._plain[answers[:, 0]])
             code = pool.first + chances.draw(rng, tract[some])
@@ -639,7 +648,7 @@ class DetailedOrigins:
 
     def _make_tracts(self, county: int) -> Floats:
         """The log weight of each code in each tract of a county."""
-        rng = stream(self._population.seed, COUNTY_ORIGINS, county)
+        rng = stream(self._population.seed, population_settings.COUNTY_ORIGINS, county)
         people, ways = self.lists.people, self._population.settings.neighbourhoods
         middle = _middles(self._population, county)
         clusters = int(self._cluster.max()) + 1
@@ -652,7 +661,7 @@ class DetailedOrigins:
         return result
 
 
-def _weights(origin: Origin, people: OriginHabits) -> tuple[Floats, Ints]:
+def _weights(origin: Origin, people: OriginHabits) -> tuple[Floats, population_settings.Ints]:
     """For each of ``origin.codes()`` its weight, and the number of its group (negative: none, the code is alone)."""
     general = parse(origin.code).code
     weight, group = {general: origin.unspecified}, {general: -1}
@@ -681,10 +690,10 @@ def _zipf(factor: Floats, power: float) -> Floats:
     return result
 
 
-def _tract_of_block(blocks: pa.RecordBatch) -> Ints:
+def _tract_of_block(blocks: pa.RecordBatch) -> population_settings.Ints:
     """The position of each block's tract in its county: tracts are numbered 000100, 000200, ..."""
     number = pc.utf8_slice_codeunits(blocks.column("tract"), 5, 9).cast(pa.int64())
-    result: Ints = number.to_numpy() - 1
+    result: population_settings.Ints = number.to_numpy() - 1
     return result
 
 
@@ -701,7 +710,7 @@ def _leftmost(given: Answers, nobody: int) -> Answers:
     """Up to eight codes of each person without gaps: one of each race first, so that none is lost, then the others."""
     count = len(given)
     flat = np.concatenate([given[:, :, 0], given[:, :, 1:].reshape(count, -1)], axis=1)
-    there: Bools = flat != NONE
+    there: population_settings.Bools = flat != NONE
     place = np.cumsum(there, axis=1) - 1
     row, column = np.nonzero(there & (place < MOST_CODES))
     result: Answers = np.full((count, MOST_CODES), nobody, dtype=np.int16)

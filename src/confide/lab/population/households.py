@@ -17,53 +17,40 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from confide.arrays import Floats
+from confide.lab.population import settings as population_settings
 from confide.lab.population.neighbourhoods import BlockGroups, County, Land, Unit, density_at, to_plane
 from confide.lab.population.origins import CODE_OF_MASK, MASK_OF_CODE, race_chances
-from confide.lab.population.settings import (
-    HOUSEHOLD_SIZES,
-    UNIT_FRAME,
-    UNIT_PEOPLE,
-    Bools,
-    Chances,
-    Ints,
-    PopulationSettings,
-    cumulative_shares,
-    positions,
-    spread_out,
-    starts_of,
-    stream,
-)
 
 
 @dataclass(frozen=True)
 class Households:
     """Households in the order of their blocks; indices count from the unit's first."""
 
-    block: Ints
-    block_group: Ints
-    kind: Ints
-    size: Ints
+    block: population_settings.Ints
+    block_group: population_settings.Ints
+    kind: population_settings.Ints
+    size: population_settings.Ints
 
 
 class HouseholdKinds:
     """The joint weights of kind and size, made once from the settings."""
 
-    def __init__(self, settings: PopulationSettings):
+    def __init__(self, settings: population_settings.PopulationSettings):
         sizes = np.array(settings.households.sizes)
         shares = np.array([kind.share for kind in settings.household_kinds])
         joint = sizes / sizes.sum() * shares / shares.sum(axis=0)
         kind, size = np.nonzero(joint)
-        self.kind: Ints = kind
-        self.size: Ints = size + 1
+        self.kind: population_settings.Ints = kind
+        self.size: population_settings.Ints = size + 1
         self._weight = joint[kind, size]
         self._older_smaller = settings.households.older_smaller
-        self.couple: Bools = np.array([each.couple for each in settings.household_kinds])
+        self.couple: population_settings.Bools = np.array([each.couple for each in settings.household_kinds])
         self._fitting = self._fitting_kinds(joint)
 
     @staticmethod
-    def _fitting_kinds(joint: Floats) -> Ints:
+    def _fitting_kinds(joint: Floats) -> population_settings.Ints:
         """The kind of a household cut down to a size: its own where the size has it, else the likeliest."""
-        kinds = np.repeat(np.arange(len(joint))[:, None], HOUSEHOLD_SIZES, axis=1)
+        kinds = np.repeat(np.arange(len(joint))[:, None], population_settings.HOUSEHOLD_SIZES, axis=1)
         return np.where(joint > 0, kinds, np.argmax(joint, axis=0)[None, :])
 
     def weights(self, groups: BlockGroups) -> Floats:
@@ -72,9 +59,9 @@ class HouseholdKinds:
         result: Floats = self._weight * np.exp(tilt[:, None] * (self.size - 2.5)[None, :])
         return result
 
-    def fitted(self, kind: Ints, size: Ints) -> Ints:
+    def fitted(self, kind: population_settings.Ints, size: population_settings.Ints) -> population_settings.Ints:
         """The kinds of households whose size was changed."""
-        result: Ints = self._fitting[kind, size - 1]
+        result: population_settings.Ints = self._fitting[kind, size - 1]
         return result
 
 
@@ -87,12 +74,12 @@ def make_households(
     # Enough candidates that they hardly ever run out; if they do, persons alone make up the rest.
     candidates = (1.12 * groups.persons / mean).astype(np.int64) + 40
     group = np.repeat(np.arange(len(candidates)), candidates)
-    drawn = Chances(weights).draw(rng, group)
+    drawn = population_settings.Chances(weights).draw(rng, group)
     kind, size = kinds.kind[drawn], kinds.size[drawn]
 
     running = np.cumsum(size)
     before = running - size
-    before -= np.repeat(before[starts_of(candidates)], candidates)
+    before -= np.repeat(before[population_settings.starts_of(candidates)], candidates)
     remaining = groups.persons[group] - before
     used = remaining > 0
     cut = used & (size > remaining)
@@ -111,16 +98,18 @@ def make_households(
     return Households(_deal(group, blocks, len(mean)), group, kind, size)
 
 
-def _deal(group: Ints, blocks: BlockFrame, groups: int) -> Ints:
+def _deal(group: population_settings.Ints, blocks: BlockFrame, groups: int) -> population_settings.Ints:
     """A block with housing for each household, within its block group, by cumulative weight."""
     housing = np.flatnonzero(blocks.housing)
     counts = np.bincount(blocks.block_group[housing], minlength=groups)
-    _, upper = cumulative_shares(blocks.weight[housing], counts)
+    _, upper = population_settings.cumulative_shares(blocks.weight[housing], counts)
     households = np.bincount(group, minlength=groups)
-    rank = np.arange(len(group)) - starts_of(households)[group]
+    rank = np.arange(len(group)) - population_settings.starts_of(households)[group]
     where = (rank + 0.5) / households[group]
     place = np.searchsorted(blocks.block_group[housing] + upper, group + where, side="right")
-    result: Ints = housing[np.minimum(place, (starts_of(counts) + counts - 1)[group])]
+    result: population_settings.Ints = housing[
+        np.minimum(place, (population_settings.starts_of(counts) + counts - 1)[group])
+    ]
     return result
 
 
@@ -135,34 +124,41 @@ def _deal(group: Ints, blocks: BlockFrame, groups: int) -> Ints:
 class UnitFacilities:
     """Facilities of a unit of work in the order of their blocks; indices count from the unit's first."""
 
-    block: Ints
-    type: Ints
-    persons: Ints
+    block: population_settings.Ints
+    type: population_settings.Ints
+    persons: population_settings.Ints
 
 
 @dataclass(frozen=True)
 class GroupQuartersPeople:
     """One element for each person in group quarters, in the order of the facilities."""
 
-    facility: Ints
-    age: Ints
-    male: Bools
-    group: Ints
+    facility: population_settings.Ints
+    age: population_settings.Ints
+    male: population_settings.Bools
+    group: population_settings.Ints
 
 
-def own_blocks(settings: PopulationSettings) -> Bools:
+def own_blocks(settings: population_settings.PopulationSettings) -> population_settings.Bools:
     """By type 0 to 7: whether facilities stand away from housing. Type 0 is a household and does not."""
     return np.array([False, *(quarters.own_block for quarters in settings.group_quarters)])
 
 
-def facilities_of(county: County, first: int, last: int) -> tuple[Ints, Ints, Ints]:
+def facilities_of(
+    county: County, first: int, last: int
+) -> tuple[population_settings.Ints, population_settings.Ints, population_settings.Ints]:
     """Block group (counted from ``first``), type and persons of the facilities of a run of block groups."""
     here = (county.facility_block_group >= first) & (county.facility_block_group < last)
     return county.facility_block_group[here] - first, county.facility_type[here], county.facility_persons[here]
 
 
 def place_facilities(
-    rng: np.random.Generator, block_group: Ints, types: Ints, persons: Ints, blocks: BlockFrame, own: Bools
+    rng: np.random.Generator,
+    block_group: population_settings.Ints,
+    types: population_settings.Ints,
+    persons: population_settings.Ints,
+    blocks: BlockFrame,
+    own: population_settings.Bools,
 ) -> UnitFacilities:
     """A block for each facility: one without housing if it stands on its own, else one with housing."""
     order = np.argsort(blocks.block_group * 2 + blocks.housing, kind="stable")
@@ -178,13 +174,13 @@ def place_facilities(
 class GroupQuartersAges:
     """The ages and sexes of each type, made once from the settings."""
 
-    def __init__(self, settings: PopulationSettings):
+    def __init__(self, settings: population_settings.PopulationSettings):
         ages = np.zeros((8, 116))
         ages[0, 0] = 1.0  # households have no row of their own; the row is never drawn
         for number, quarters in enumerate(settings.group_quarters, start=1):
             for low, high, weight in quarters.ages:
                 ages[number, low : high + 1] += weight / (high - low + 1)
-        self._ages = Chances(ages)
+        self._ages = population_settings.Chances(ages)
         self._spread = settings.neighbourhoods.facility_spread
         self._male = np.array([0.0, *(quarters.male for quarters in settings.group_quarters)])
 
@@ -200,7 +196,7 @@ class GroupQuartersAges:
             facility=facility,
             age=self._ages.draw(rng, types),
             male=rng.random(len(types)) < self._male[types],
-            group=Chances(np.exp(varied)).draw(rng, facility),
+            group=population_settings.Chances(np.exp(varied)).draw(rng, facility),
         )
 
 
@@ -236,11 +232,11 @@ class UnitFrame:
 
     groups: BlockGroups
     blocks: BlockFrame
-    vacant: Ints
+    vacant: population_settings.Ints
     households: Households
     facilities: UnitFacilities
 
-    def occupied(self) -> Ints:
+    def occupied(self) -> population_settings.Ints:
         """The number of households of each block."""
         return np.bincount(self.households.block, minlength=len(self.blocks.geocode))
 
@@ -250,9 +246,9 @@ def make_frame(
     land: Land,
     county: County,
     seed: int,
-    settings: PopulationSettings,
+    settings: population_settings.PopulationSettings,
     kinds: HouseholdKinds,
-    own_blocks: Bools,
+    own_blocks: population_settings.Bools,
 ) -> UnitFrame:
     """The frame of one unit of work."""
     first, last = np.searchsorted(county.block_groups.tract, [unit.first, unit.last]).tolist()
@@ -260,7 +256,7 @@ def make_frame(
     where, types, persons = facilities_of(county, first, last)
     needs_empty = np.bincount(where, weights=own_blocks[types], minlength=last - first) > 0
 
-    rng = stream(seed, UNIT_FRAME, unit.index)
+    rng = population_settings.stream(seed, population_settings.UNIT_FRAME, unit.index)
     blocks = make_blocks(rng, land, county, groups, needs_empty, settings)
     households = make_households(rng, groups, blocks, kinds)
     facilities = place_facilities(rng, where, types, persons, blocks, own_blocks)
@@ -304,7 +300,7 @@ def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(np.ascontiguousarray(values, dtype=DTYPES[str(kind)]), type=kind)
 
 
-def digits(numbers: Ints, width: int) -> pa.Array:
+def digits(numbers: population_settings.Ints, width: int) -> pa.Array:
     """Numbers as text with leading zeros."""
     return pc.utf8_slice_codeunits(pa.array(numbers + 10**width).cast(pa.string()), 1)
 
@@ -328,14 +324,14 @@ DISTANCES_AT_ONCE = 1_000_000
 class BlockFrame:
     """Blocks in the order of their geocodes. ``block_group`` counts from the unit's first."""
 
-    geocode: Ints
-    block_group: Ints
-    housing: Bools
+    geocode: population_settings.Ints
+    block_group: population_settings.Ints
+    housing: population_settings.Bools
     weight: Floats
-    place: Ints
-    cousub: Ints
-    aiannh: Ints
-    urban: Bools
+    place: population_settings.Ints
+    cousub: population_settings.Ints
+    aiannh: population_settings.Ints
+    urban: population_settings.Bools
     plane: Floats
 
 
@@ -344,8 +340,8 @@ def make_blocks(
     land: Land,
     county: County,
     groups: BlockGroups,
-    needs_empty: Bools,
-    settings: PopulationSettings,
+    needs_empty: population_settings.Bools,
+    settings: population_settings.PopulationSettings,
 ) -> BlockFrame:
     """The blocks of some block groups of a county; one without housing at least where ``needs_empty``."""
     rules = settings.blocks
@@ -355,7 +351,7 @@ def make_blocks(
     without = np.clip(rng.poisson(with_housing * empty_rate), needs_empty, BLOCKS_AT_MOST // 2)
     counts = with_housing + without
     group = np.repeat(np.arange(len(counts)), counts)
-    rank = positions(counts)
+    rank = population_settings.positions(counts)
 
     # A random order within each block group: the first ones of it have housing.
     shuffled = np.argsort(group + rng.random(len(group)), kind="stable")
@@ -371,7 +367,7 @@ def make_blocks(
         geocode=prefix[group] * 10**4 + groups.number[group] * 1000 + rank,
         block_group=group,
         housing=housing,
-        weight=spread_out(rng, rules.spread, len(group)),
+        weight=population_settings.spread_out(rng, rules.spread, len(group)),
         place=_places(point, county, int(land.first_place[index])),
         cousub=_cousubs(point, county, int(land.first_cousub[index])),
         aiannh=_aiannh(point, county),
@@ -380,7 +376,9 @@ def make_blocks(
     )
 
 
-def _scatter(rng: np.random.Generator, corner: Floats, rank: Ints, count: Ints) -> Floats:
+def _scatter(
+    rng: np.random.Generator, corner: Floats, rank: population_settings.Ints, count: population_settings.Ints
+) -> Floats:
     """A point in each block: the blocks of a group are on a jittered grid in its rectangle."""
     columns = np.ceil(np.sqrt(count))
     rows = np.ceil(count / columns)
@@ -397,7 +395,7 @@ def _squared_distances(point: Floats, centre: Floats) -> Floats:
     return result
 
 
-def _nearest(point: Floats, centre: Floats, radius: Floats) -> tuple[Ints, Floats]:
+def _nearest(point: Floats, centre: Floats, radius: Floats) -> tuple[population_settings.Ints, Floats]:
     """The centre at the smallest distance in units of its radius, and that distance squared."""
     best = np.empty(len(point), dtype=np.int64)
     distance = np.empty(len(point))
@@ -410,17 +408,17 @@ def _nearest(point: Floats, centre: Floats, radius: Floats) -> tuple[Ints, Float
     return best, distance
 
 
-def _places(point: Floats, county: County, first: int) -> Ints:
+def _places(point: Floats, county: County, first: int) -> population_settings.Ints:
     best, distance = _nearest(point, county.place_centre, county.place_radius)
     return np.where(distance < 1, 100 + PLACE_STEP * (first + best), NO_PLACE)
 
 
-def _cousubs(point: Floats, county: County, first: int) -> Ints:
+def _cousubs(point: Floats, county: County, first: int) -> population_settings.Ints:
     best, _ = _nearest(point, county.cousub_centre, np.ones(len(county.cousub_centre)))
     return 50 + PLACE_STEP * (first + best)
 
 
-def _aiannh(point: Floats, county: County) -> Ints:
+def _aiannh(point: Floats, county: County) -> population_settings.Ints:
     result = np.full(len(point), NO_AIANNH, dtype=np.int64)
     for corner, code in zip(county.aiannh_corner[::-1], county.aiannh_code[::-1].tolist(), strict=True):
         inside = np.all((point >= corner[:2]) & (point < corner[2:]), axis=1)
@@ -449,21 +447,21 @@ class HouseholdPeople:
     household: NDArray[np.int32]
     relationship: NDArray[np.int8]
     age: NDArray[np.int16]
-    male: Bools
+    male: population_settings.Bools
     origin: NDArray[np.uint8]
 
 
 class PeopleMaker:
     """Draws the people of households; holds the tables made once from the settings."""
 
-    def __init__(self, settings: PopulationSettings):
+    def __init__(self, settings: population_settings.PopulationSettings):
         self._rules = settings.households
         kinds = settings.household_kinds
         self._couple = np.array([kind.couple for kind in kinds])
         self._ages = np.array([kind.ages for kind in kinds])
         self._male = np.array([kind.male for kind in kinds])
-        self._roles = Chances([kind.members for kind in kinds])
-        self._relatives = Chances([list(settings.households.relatives.model_dump().values())])
+        self._roles = population_settings.Chances([kind.members for kind in kinds])
+        self._relatives = population_settings.Chances([list(settings.households.relatives.model_dump().values())])
         self._bands = np.array(settings.ages.bands)
         self._widths = np.diff(self._bands)
         self._open_band_years = settings.ages.open_band_years
@@ -473,7 +471,11 @@ class PeopleMaker:
         self._marry_out = np.array([group.marry_out for group in settings.groups])
 
     def people(
-        self, rng: np.random.Generator, households: Households, groups: BlockGroups, mixture: Chances
+        self,
+        rng: np.random.Generator,
+        households: Households,
+        groups: BlockGroups,
+        mixture: population_settings.Chances,
     ) -> HouseholdPeople:
         """The people of ``households``; ``mixture`` gives the groups of each block."""
         count = len(households.size)
@@ -486,7 +488,7 @@ class PeopleMaker:
         relationship = self._relationships(rng, households, couple, household)
         person_age = np.empty(len(household), dtype=np.int16)
         person_male = np.empty(len(household), dtype=np.bool_)
-        first = starts_of(households.size)
+        first = population_settings.starts_of(households.size)
         person_age[first], person_male[first] = age, male
         second = first[couple] + 1
         person_age[second], person_male[second] = partner_age[couple], partner_male[couple]
@@ -508,18 +510,18 @@ class PeopleMaker:
             origin[unlike] = self.origins_of(rng, mixture.draw(rng, households.block[household[unlike]]))
         return HouseholdPeople(household, relationship, person_age, person_male, origin)
 
-    def origins_of(self, rng: np.random.Generator, group: Ints) -> NDArray[np.uint8]:
+    def origins_of(self, rng: np.random.Generator, group: population_settings.Ints) -> NDArray[np.uint8]:
         """Race and ethnicity of persons of these groups, as 2 x cenrace + hispanic."""
         result: NDArray[np.uint8] = (2 * self._races.draw(rng, group) + self._hispanic[group]).astype(np.uint8)
         return result
 
     def _householders(
         self, rng: np.random.Generator, households: Households, groups: BlockGroups
-    ) -> tuple[Ints, Bools]:
+    ) -> tuple[population_settings.Ints, population_settings.Bools]:
         """Age and sex: the age from the bands of the kind, tilted to older ages in older neighbourhoods."""
         kinds, bands = self._ages.shape
         tilt = np.exp(groups.older[:, None] * ((self._bands - 50) / 25)[None, :])
-        table = Chances((tilt[:, None, :] * self._ages[None, :, :]).reshape(-1, bands))
+        table = population_settings.Chances((tilt[:, None, :] * self._ages[None, :, :]).reshape(-1, bands))
         band = table.draw(rng, households.block_group * kinds + households.kind)
         within = rng.random(len(band))
         widths = np.append(self._widths, 1)
@@ -530,7 +532,9 @@ class PeopleMaker:
         male = rng.random(len(age), dtype=np.float32) < self._male[households.kind, band]
         return age, male
 
-    def _partners(self, rng: np.random.Generator, age: Ints, male: Bools) -> tuple[Ints, Bools]:
+    def _partners(
+        self, rng: np.random.Generator, age: population_settings.Ints, male: population_settings.Bools
+    ) -> tuple[population_settings.Ints, population_settings.Bools]:
         """A partner for every householder, used where there is one: near in age, the husband a little older."""
         rules = self._rules
         gap = rng.normal(0.0, rules.spouse_gap_spread, len(age)) + np.where(male, -rules.spouse_gap, rules.spouse_gap)
@@ -538,7 +542,9 @@ class PeopleMaker:
         opposite = rng.random(len(age), dtype=np.float32) < rules.spouse_opposite_sex
         return partner, male ^ opposite
 
-    def _origins(self, rng: np.random.Generator, block: Ints, mixture: Chances) -> NDArray[np.uint8]:
+    def _origins(
+        self, rng: np.random.Generator, block: population_settings.Ints, mixture: population_settings.Chances
+    ) -> NDArray[np.uint8]:
         """Race and ethnicity by relationship (rows) and household: householder, partner or other parent, child, ..."""
         rules = self._rules
         group = mixture.draw(rng, block)
@@ -563,18 +569,22 @@ class PeopleMaker:
         return np.stack([first, second, child, first, first])
 
     def _relationships(
-        self, rng: np.random.Generator, households: Households, couple: Bools, household: NDArray[np.int32]
+        self,
+        rng: np.random.Generator,
+        households: Households,
+        couple: population_settings.Bools,
+        household: NDArray[np.int32],
     ) -> NDArray[np.int8]:
         """Householder, partner if a couple, and the others by the kind of household."""
         result = np.full(len(household), -1, dtype=np.int8)
-        first = starts_of(households.size)
+        first = population_settings.starts_of(households.size)
         result[first] = HOUSEHOLDER
         result[first[couple] + 1] = PARTNER
         undecided = np.flatnonzero(result < 0)
         result[undecided] = CHILD + self._roles.draw(rng, households.kind[household[undecided]])
         return result
 
-    def _children(self, rng: np.random.Generator, parent: Ints) -> Ints:
+    def _children(self, rng: np.random.Generator, parent: population_settings.Ints) -> population_settings.Ints:
         """Ages of children of parents of this age (the younger of the two)."""
         rules = self._rules
         least = np.maximum(0, parent - rules.child_oldest_parent)
@@ -588,7 +598,9 @@ class PeopleMaker:
         ).astype(np.int64)
         return age
 
-    def _relative_ages(self, rng: np.random.Generator, householder: Ints) -> Ints:
+    def _relative_ages(
+        self, rng: np.random.Generator, householder: population_settings.Ints
+    ) -> population_settings.Ints:
         """Ages of parents, siblings and grandchildren; who is too old for a parent at home has a sibling there."""
         role = self._relatives.draw_many(rng, len(householder))
         role[(role == 0) & (householder > self._rules.parent_at_home_until)] = 1
@@ -597,10 +609,10 @@ class PeopleMaker:
         sibling = np.maximum(householder + np.rint(16 * point - 8).astype(np.int64), 10)
         # A young householder has no grandchildren but may have nieces and nephews: any minor will do.
         grandchild = (point * np.clip(householder - 36, 16, 26)).astype(np.int64)
-        age: Ints = np.minimum(np.choose(role, [parent, sibling, grandchild]), self._oldest)
+        age: population_settings.Ints = np.minimum(np.choose(role, [parent, sibling, grandchild]), self._oldest)
         return age
 
-    def _other_ages(self, rng: np.random.Generator, householder: Ints) -> Ints:
+    def _other_ages(self, rng: np.random.Generator, householder: population_settings.Ints) -> population_settings.Ints:
         """Ages of non-relatives: adults near the householder's age, now and then a minor."""
         near = householder + np.rint(rng.normal(0.0, self._rules.other_age_spread, len(householder))).astype(np.int64)
         minor = (rng.random(len(householder)) * ADULT).astype(np.int64)
@@ -608,9 +620,9 @@ class PeopleMaker:
         return np.where(is_minor, minor, _adult(near, self._oldest))
 
 
-def _adult(age: Ints, oldest: int) -> Ints:
+def _adult(age: population_settings.Ints, oldest: int) -> population_settings.Ints:
     """Ages reflected at 18, so that nobody is a minor and nothing piles up there, and cut at the oldest."""
-    result: Ints = np.minimum(ADULT + np.abs(age - ADULT), oldest)
+    result: population_settings.Ints = np.minimum(ADULT + np.abs(age - ADULT), oldest)
     return result
 
 
@@ -639,7 +651,7 @@ PERSONS_SCHEMA = pa.schema(
 class RecordMaker:
     """Makes the records of units of work; holds the tables made once from the settings."""
 
-    def __init__(self, settings: PopulationSettings):
+    def __init__(self, settings: population_settings.PopulationSettings):
         self._settings = settings
         self._people = PeopleMaker(settings)
         self._quarters = GroupQuartersAges(settings)
@@ -649,8 +661,8 @@ class RecordMaker:
         self, unit: Unit, frame: UnitFrame, geocodes: pa.Array, county_mixture: Floats, seed: int
     ) -> pa.RecordBatch:
         """The records of a unit as rows of :data:`PERSONS_SCHEMA`."""
-        rng = stream(seed, UNIT_PEOPLE, unit.index)
-        mixture = Chances(np.exp(self._block_mixture(rng, frame)))
+        rng = population_settings.stream(seed, population_settings.UNIT_PEOPLE, unit.index)
+        mixture = population_settings.Chances(np.exp(self._block_mixture(rng, frame)))
         people = self._people.people(rng, frame.households, frame.groups, mixture)
         quarters = self._quarters.people(rng, frame.facilities, np.log(county_mixture))
         facility = quarters.facility
@@ -690,6 +702,6 @@ class RecordMaker:
         return mixture
 
 
-def _insert(values: NDArray[Any], where: Ints, inserted: NDArray[Any] | int) -> NDArray[Any]:
+def _insert(values: NDArray[Any], where: population_settings.Ints, inserted: NDArray[Any] | int) -> NDArray[Any]:
     """``values`` with ``inserted`` put before the elements at ``where`` (which must not fall), keeping the type."""
     return np.insert(values, where, np.asarray(inserted).astype(values.dtype))

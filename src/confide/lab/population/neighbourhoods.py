@@ -16,19 +16,7 @@ import numpy as np
 
 from confide.arrays import Floats
 from confide.errors import SpecError
-from confide.lab.population.settings import (
-    COUNTY,
-    LAND,
-    Bools,
-    Ints,
-    PopulationSettings,
-    apportion,
-    apportion_one,
-    cumulative_shares,
-    positions,
-    spread_out,
-    stream,
-)
+from confide.lab.population import settings as population_settings
 
 RAKING_STEPS = 4
 
@@ -37,14 +25,14 @@ RAKING_STEPS = 4
 class BlockGroups:
     """Block groups of a county (or a run of them). ``corner`` has columns u0, v0, u1, v1 in people space."""
 
-    tract: Ints
-    number: Ints
-    persons: Ints
+    tract: population_settings.Ints
+    number: population_settings.Ints
+    persons: population_settings.Ints
     corner: Floats
     log_mixture: Floats
     older: Floats
     larger: Floats
-    urban: Bools
+    urban: population_settings.Bools
     vacancy: Floats
 
     def part(self, first: int, last: int) -> BlockGroups:
@@ -62,20 +50,20 @@ class County:
     place_radius: Floats
     cousub_centre: Floats
     aiannh_corner: Floats
-    aiannh_code: Ints
-    facility_type: Ints
-    facility_persons: Ints
-    facility_block_group: Ints
+    aiannh_code: population_settings.Ints
+    facility_type: population_settings.Ints
+    facility_persons: population_settings.Ints
+    facility_block_group: population_settings.Ints
 
 
-def make_county(land: Land, index: int, seed: int, settings: PopulationSettings) -> County:
+def make_county(land: Land, index: int, seed: int, settings: population_settings.PopulationSettings) -> County:
     """The county with this index: a function of the seed and the land alone."""
-    rng = stream(seed, COUNTY, index)
+    rng = population_settings.stream(seed, population_settings.COUNTY, index)
     block_groups = _block_groups(rng, land, index, settings)
     areas = settings.areas
 
     places = int(land.places[index])
-    share = spread_out(rng, areas.place_spread, places)
+    share = population_settings.spread_out(rng, areas.place_spread, places)
     share = -np.sort(-share / share.sum())
     place_centre = rng.random((places, 2))
     place_centre[0] = 0.5  # the largest place is in the middle
@@ -145,18 +133,20 @@ def smooth_field(rng: np.random.Generator, point: Floats, waves: int, cycles: fl
     return result
 
 
-def _block_groups(rng: np.random.Generator, land: Land, index: int, settings: PopulationSettings) -> BlockGroups:
+def _block_groups(
+    rng: np.random.Generator, land: Land, index: int, settings: population_settings.PopulationSettings
+) -> BlockGroups:
     spine, ways = settings.spine, settings.neighbourhoods
     tracts = int(land.tracts[index])
-    weight = np.clip(spread_out(rng, spine.tract_spread, tracts), *spine.tract_bounds)
-    tract_persons = apportion_one(int(land.in_households[index]), weight)
+    weight = np.clip(population_settings.spread_out(rng, spine.tract_spread, tracts), *spine.tract_bounds)
+    tract_persons = population_settings.apportion_one(int(land.in_households[index]), weight)
     tract_corner = bisect(weight)
 
     wanted = np.rint(tract_persons / spine.block_group_persons)
     counts = np.clip(wanted, 1, spine.block_groups_at_most).astype(np.int64)
     tract = np.repeat(np.arange(tracts), counts)
-    weight = spread_out(rng, spine.block_group_spread, len(tract))
-    corner = _strips(tract_corner[tract], *cumulative_shares(weight, counts))
+    weight = population_settings.spread_out(rng, spine.block_group_spread, len(tract))
+    corner = _strips(tract_corner[tract], *population_settings.cumulative_shares(weight, counts))
     middle = (corner[:, :2] + corner[:, 2:]) / 2
 
     kind = int(land.kind[index])
@@ -174,13 +164,15 @@ def _block_groups(rng: np.random.Generator, land: Land, index: int, settings: Po
         of_tract = group.spread * field() - group.spread**2 / 2
         own = ways.block_group_spread * rng.standard_normal(len(tract))
         log_mixture[:, column] = np.log(land.mixture[kind, column]) + of_tract[tract] + own
-    bg_persons = apportion(tract_persons, weight, counts)
+    bg_persons = population_settings.apportion(tract_persons, weight, counts)
     log_mixture += ways.steadiness * _departure(log_mixture, bg_persons, land.mixture[kind])
-    vacancy = settings.housing.vacancy * spread_out(rng, settings.housing.vacancy_spread, len(tract))
+    vacancy = settings.housing.vacancy * population_settings.spread_out(
+        rng, settings.housing.vacancy_spread, len(tract)
+    )
     seasonal = rng.random(len(tract)) < settings.housing.seasonal_block_groups
     return BlockGroups(
         tract=tract,
-        number=positions(counts) + 1,
+        number=population_settings.positions(counts) + 1,
         persons=bg_persons,
         corner=corner,
         log_mixture=log_mixture,
@@ -191,7 +183,7 @@ def _block_groups(rng: np.random.Generator, land: Land, index: int, settings: Po
     )
 
 
-def _departure(log_mixture: Floats, persons: Ints, target: Floats) -> Floats:
+def _departure(log_mixture: Floats, persons: population_settings.Ints, target: Floats) -> Floats:
     """What to add to the log weights so that all people together have the mixture ``target``: a few steps of raking."""
     offset = np.zeros_like(target)
     for _ in range(RAKING_STEPS):
@@ -215,7 +207,12 @@ def _strips(rectangle: Floats, lower: Floats, upper: Floats) -> Floats:
     )
 
 
-def _sites(rng: np.random.Generator, types: Ints, block_groups: int, settings: PopulationSettings) -> Ints:
+def _sites(
+    rng: np.random.Generator,
+    types: population_settings.Ints,
+    block_groups: int,
+    settings: population_settings.PopulationSettings,
+) -> population_settings.Ints:
     """The block group of each facility: facilities of one site (a campus, a base) are in the same one."""
     result = np.empty(len(types), dtype=np.int64)
     for number, quarters in enumerate(settings.group_quarters, start=1):
@@ -247,17 +244,17 @@ SMALLEST_TOTAL_IN_GROUP_QUARTERS = 4
 class Facilities:
     """Group quarters facilities: type 1 to 7, persons, county."""
 
-    type: Ints
-    persons: Ints
-    county: Ints
+    type: population_settings.Ints
+    persons: population_settings.Ints
+    county: population_settings.Ints
 
 
 @dataclass(frozen=True)
 class AiannhAreas:
     """American Indian, Alaska Native and Native Hawaiian areas: code, county, share of the county's people."""
 
-    code: Ints
-    county: Ints
+    code: population_settings.Ints
+    county: population_settings.Ints
     share: Floats
 
 
@@ -265,19 +262,19 @@ class AiannhAreas:
 class Land:
     """States and counties. Arrays have one element for each county, in the order of their codes."""
 
-    state: Ints
-    code: Ints
-    persons: Ints
-    kind: Ints
+    state: population_settings.Ints
+    code: population_settings.Ints
+    persons: population_settings.Ints
+    kind: population_settings.Ints
     side: Floats
     origin_x: Floats
     origin_y: Floats
-    in_households: Ints
-    tracts: Ints
-    places: Ints
-    first_place: Ints
-    cousubs: Ints
-    first_cousub: Ints
+    in_households: population_settings.Ints
+    tracts: population_settings.Ints
+    places: population_settings.Ints
+    first_place: population_settings.Ints
+    cousubs: population_settings.Ints
+    first_cousub: population_settings.Ints
     facilities: Facilities
     aiannh: AiannhAreas
     mixture: Floats
@@ -307,19 +304,21 @@ class Unit:
     last: int
 
 
-def make_land(persons: int, seed: int, settings: PopulationSettings) -> Land:
+def make_land(persons: int, seed: int, settings: population_settings.PopulationSettings) -> Land:
     """States and counties for ``persons`` persons."""
-    rng = stream(seed, LAND)
+    rng = population_settings.stream(seed, population_settings.LAND)
     spine = settings.spine
     states = min(spine.states_at_most, -(-persons // spine.persons_per_state))
-    of_state = apportion_one(persons, spread_out(rng, spine.state_spread, states))
+    of_state = population_settings.apportion_one(
+        persons, population_settings.spread_out(rng, spine.state_spread, states)
+    )
     counts = np.clip(np.rint((of_state / spine.county_persons) ** spine.county_growth).astype(np.int64), 1, 499)
     state = np.repeat(np.arange(states), counts)
 
-    weight = spread_out(rng, spine.county_spread, len(state))
+    weight = population_settings.spread_out(rng, spine.county_spread, len(state))
     mean = np.bincount(state, weights=weight) / counts
     floor = np.minimum(spine.county_smallest / (of_state / counts), 0.5) * mean
-    county_persons = apportion(of_state, np.maximum(weight, floor[state]), counts)
+    county_persons = population_settings.apportion(of_state, np.maximum(weight, floor[state]), counts)
 
     kind = _kinds(rng, county_persons, settings)
     density = np.array([each.density for each in settings.county_kinds])[kind]
@@ -338,7 +337,7 @@ def make_land(persons: int, seed: int, settings: PopulationSettings) -> Land:
     mixtures /= mixtures.sum(axis=1, keepdims=True)
     return Land(
         state=state + spine.first_state,
-        code=2 * positions(counts) + 1,
+        code=2 * population_settings.positions(counts) + 1,
         persons=county_persons,
         kind=kind,
         side=side,
@@ -356,7 +355,9 @@ def make_land(persons: int, seed: int, settings: PopulationSettings) -> Land:
     )
 
 
-def _check_codes(tracts: Ints, places: Ints, counts: Ints) -> None:
+def _check_codes(
+    tracts: population_settings.Ints, places: population_settings.Ints, counts: population_settings.Ints
+) -> None:
     """Four digits number the tracts of a county, five the places of a state: settings must leave room."""
     most_places = int(np.add.reduceat(places, np.cumsum(counts) - counts).max())
     if int(tracts.max()) > MOST_TRACTS or most_places > MOST_PLACES:
@@ -369,9 +370,13 @@ def _check_codes(tracts: Ints, places: Ints, counts: Ints) -> None:
         )
 
 
-def _kinds(rng: np.random.Generator, persons: Ints, settings: PopulationSettings) -> Ints:
+def _kinds(
+    rng: np.random.Generator, persons: population_settings.Ints, settings: population_settings.PopulationSettings
+) -> population_settings.Ints:
     """The kind of each county: from the largest down, roughly, until a kind has its share of the persons."""
-    order = np.argsort(-persons * spread_out(rng, settings.spine.county_kind_spread, len(persons)), kind="stable")
+    order = np.argsort(
+        -persons * population_settings.spread_out(rng, settings.spine.county_kind_spread, len(persons)), kind="stable"
+    )
     shares = np.array([kind.persons for kind in settings.county_kinds])
     ends = np.cumsum(shares) / shares.sum()
     middle = (np.cumsum(persons[order]) - persons[order] / 2) / persons.sum()
@@ -380,33 +385,36 @@ def _kinds(rng: np.random.Generator, persons: Ints, settings: PopulationSettings
     return kind
 
 
-def _grid(state: Ints, counts: Ints, side: Floats) -> tuple[Floats, Floats]:
+def _grid(state: population_settings.Ints, counts: population_settings.Ints, side: Floats) -> tuple[Floats, Floats]:
     """The middle of each county on the made-up plane: states side by side, counties of a state in rows of cells."""
     columns = np.ceil(np.sqrt(counts)).astype(np.int64)
     largest = np.zeros(len(counts))
     np.maximum.at(largest, state, side)
     width = columns * largest
     edge = np.cumsum(width) - width
-    place = positions(counts)
+    place = population_settings.positions(counts)
     column, row = place % columns[state], place // columns[state]
     return edge[state] + (column + 0.5) * largest[state], (row + 0.5) * largest[state]
 
 
-def _numbering(numbers: Ints, counts: Ints) -> Ints:
+def _numbering(numbers: population_settings.Ints, counts: population_settings.Ints) -> population_settings.Ints:
     """The first running number of each county within its state."""
     before = np.cumsum(numbers) - numbers
     first_of_state = before[np.cumsum(counts) - counts]
-    result: Ints = before - np.repeat(first_of_state, counts)
+    result: population_settings.Ints = before - np.repeat(first_of_state, counts)
     return result
 
 
 def _facilities(
-    rng: np.random.Generator, persons: int, county_persons: Ints, settings: PopulationSettings
+    rng: np.random.Generator,
+    persons: int,
+    county_persons: population_settings.Ints,
+    settings: population_settings.PopulationSettings,
 ) -> Facilities:
     """Facilities of the seven types, sized to their share of all persons and given to counties."""
-    types: list[Ints] = []
-    sizes: list[Ints] = []
-    counties: list[Ints] = []
+    types: list[population_settings.Ints] = []
+    sizes: list[population_settings.Ints] = []
+    counties: list[population_settings.Ints] = []
     for number, quarters in enumerate(settings.group_quarters, start=1):
         total = round(quarters.share * persons)
         if total < SMALLEST_TOTAL_IN_GROUP_QUARTERS:
@@ -414,7 +422,12 @@ def _facilities(
         count = max(1, round(total / quarters.size))
         pull = county_persons.astype(np.float64) ** quarters.pull
         types.append(np.full(count, number))
-        sizes.append(1 + apportion_one(total - count, spread_out(rng, quarters.spread, count)))
+        sizes.append(
+            1
+            + population_settings.apportion_one(
+                total - count, population_settings.spread_out(rng, quarters.spread, count)
+            )
+        )
         counties.append(rng.choice(len(county_persons), size=count, p=pull / pull.sum()))
     empty = np.zeros(0, dtype=np.int64)
     size = np.concatenate([empty, *sizes])
@@ -430,17 +443,19 @@ def _facilities(
 
 def _aiannh(
     rng: np.random.Generator,
-    of_state: Ints,
-    counts: Ints,
-    county_persons: Ints,
-    kind: Ints,
-    settings: PopulationSettings,
+    of_state: population_settings.Ints,
+    counts: population_settings.Ints,
+    county_persons: population_settings.Ints,
+    kind: population_settings.Ints,
+    settings: population_settings.PopulationSettings,
 ) -> AiannhAreas:
     """Areas with their counties: mostly in the later, more rural kinds of counties."""
     areas = settings.areas
     numbers = np.maximum(1, np.rint(of_state / areas.aiannh_state_persons)).astype(np.int64)
     persons = areas.aiannh_share * np.repeat(of_state / numbers, numbers)
-    persons *= spread_out(rng, areas.aiannh_spread, len(persons)) * np.exp(-(areas.aiannh_spread**2) / 2)
+    persons *= population_settings.spread_out(rng, areas.aiannh_spread, len(persons)) * np.exp(
+        -(areas.aiannh_spread**2) / 2
+    )
     county: list[int] = []
     for start, count, number in zip(np.cumsum(counts) - counts, counts, numbers, strict=True):
         pull = county_persons[start : start + count] * 3.0 ** kind[start : start + count]

@@ -25,15 +25,7 @@ from confide.documents import load_schema, load_shipped, shipped
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, ReleaseError
 from confide.exact import Exact, exact
 from confide.inputs.table_files import read_text
-from confide.lab.published.marginals import (
-    ImpossibleCells,
-    NoiseBound,
-    Published,
-    PublishedGeography,
-    PublishedMarginal,
-    one_unit,
-    sparse,
-)
+from confide.lab.published import marginals as published_marginals
 from confide.releases.folder import MANIFEST, SealedRelease
 from confide.releases.tabular import Table
 from confide.schema import ALL, TOTAL_CODE, Attribute, Code, Query, Recode, Schema
@@ -51,7 +43,7 @@ class PublishedRows:
     name: str
     queries: tuple[str, ...]
     variance: Fraction | None = None
-    bound: NoiseBound | None = None
+    bound: published_marginals.NoiseBound | None = None
     absent_unknown: bool = False
     file: str | None = None
     """The file, for findings."""
@@ -77,13 +69,15 @@ def codes_of(attribute: Attribute, listed: list[int | str]) -> list[Code]:
     return codes
 
 
-def impossible(schema: Schema) -> tuple[ImpossibleCells, ...]:
+def impossible(schema: Schema) -> tuple[published_marginals.ImpossibleCells, ...]:
     """What ships about combinations that no record of a schema has."""
     if schema.id not in shipped("attacks/impossible"):
         return ()
     by_name = {attribute.name: attribute for attribute in schema.attributes}
     return tuple(
-        ImpossibleCells({name: frozenset(codes_of(by_name[name], listed)) for name, listed in zero["where"].items()})
+        published_marginals.ImpossibleCells(
+            {name: frozenset(codes_of(by_name[name], listed)) for name, listed in zero["where"].items()}
+        )
         for zero in load_shipped("attacks/impossible", schema.id)["zeros"]
     )
 
@@ -92,8 +86,13 @@ def impossible(schema: Schema) -> tuple[ImpossibleCells, ...]:
 
 
 def marginals_of(
-    table: PublishedRows, content: pa.Table, schema: Schema, geography: PublishedGeography, depth: int, area: str | None
-) -> list[PublishedMarginal]:
+    table: PublishedRows,
+    content: pa.Table,
+    schema: Schema,
+    geography: published_marginals.PublishedGeography,
+    depth: int,
+    area: str | None,
+) -> list[published_marginals.PublishedMarginal]:
     """The rows of one table as marginals, one for each of its queries.
 
     Args:
@@ -118,7 +117,9 @@ def marginals_of(
     marginals = []
     for number, query in enumerate(queries):
         here = np.flatnonzero((query_number == number) & (unit >= 0))
-        start, cells, values = sparse(unit[here], cell[here], value[here], len(geography.units[depth]))
+        start, cells, values = published_marginals.sparse(
+            unit[here], cell[here], value[here], len(geography.units[depth])
+        )
         key = unit[here] * query.cells + cell[here]
         _, first = np.unique(key, return_index=True)
         if len(first) < len(key):
@@ -128,7 +129,7 @@ def marginals_of(
             bad[here[again]] = True
             raise rows_wrong("cell-twice/unit", table, bad)
         marginals.append(
-            PublishedMarginal(
+            published_marginals.PublishedMarginal(
                 table.name, depth, query, start, cells, values, table.variance, table.absent_unknown, table.bound
             )
         )
@@ -232,7 +233,7 @@ def refuse_blank(table: PublishedRows, content: pa.Table, column: str) -> None:
 # Which block lies in which unit.
 
 
-def nested(columns: Mapping[str, Sequence[str]], finest: str) -> PublishedGeography:
+def nested(columns: Mapping[str, Sequence[str]], finest: str) -> published_marginals.PublishedGeography:
     """A geography from the codes of each block on every level; the levels must nest. Where two have as many units, the
     one named first is the finer."""
     blocks = sorted(dict.fromkeys(columns[finest]))
@@ -253,7 +254,7 @@ def nested(columns: Mapping[str, Sequence[str]], finest: str) -> PublishedGeogra
                 across=across[0],
                 number=len(across),
             )
-    return PublishedGeography(tuple(names), tuple(units), tuple(of_block))
+    return published_marginals.PublishedGeography(tuple(names), tuple(units), tuple(of_block))
 
 
 def _across(pairs: Integers, units: Sequence[str]) -> list[str]:
@@ -265,7 +266,7 @@ def _across(pairs: Integers, units: Sequence[str]) -> list[str]:
 # Whether tables agree with one another in what every reader can add up: the number of people of a unit.
 
 
-def check_totals(published: Published) -> list[Finding]:
+def check_totals(published: published_marginals.Published) -> list[Finding]:
     """A finding for each unit whose exact tables count different numbers of people, and for each coarser unit whose
     blocks do not add up. Differences in finer figures are found when the programme is solved."""
     geography = published.geography
@@ -289,7 +290,9 @@ def check_totals(published: Published) -> list[Finding]:
     return findings
 
 
-def _differences(published: Published, depth: int, one: tuple[str, Floats], two: tuple[str, Floats]) -> list[Finding]:
+def _differences(
+    published: published_marginals.Published, depth: int, one: tuple[str, Floats], two: tuple[str, Floats]
+) -> list[Finding]:
     with np.errstate(invalid="ignore"):
         apart = np.flatnonzero(np.abs(one[1] - two[1]) > 0)
     level, codes = published.geography.levels[depth], published.geography.units[depth]
@@ -317,11 +320,11 @@ def tables_in_memory(
     *,
     area: str | None,
     variance: Exact | None,
-    bound: NoiseBound | None,
+    bound: published_marginals.NoiseBound | None,
     absent_unknown: bool,
-    zeros: tuple[ImpossibleCells, ...],
+    zeros: tuple[published_marginals.ImpossibleCells, ...],
     source: str,
-) -> Published:
+) -> published_marginals.Published:
     """Published tables from Arrow, pandas, polars or plain columns, by query."""
     if not tables:
         raise ParameterError("no-tables/nothing")
@@ -336,18 +339,18 @@ def tables_in_memory(
             findings += error.findings
     if findings:
         raise InputError(findings)
-    geography = one_unit()
+    geography = published_marginals.one_unit()
     if area is not None:
         codes = sorted({code for content in contents.values() for code in content.column(area).to_pylist()})
         geography = nested({"block": codes}, "block")
-    marginals: list[PublishedMarginal] = []
+    marginals: list[published_marginals.PublishedMarginal] = []
     for text, content in contents.items():
         rows = PublishedRows(text, (text,), noise_variance, bound, absent_unknown)
         try:
             marginals += marginals_of(rows, content, attributes, geography, 0, area)
         except InputError as error:
             findings += error.findings
-    published = Published(attributes, geography, tuple(marginals), zeros, source)
+    published = published_marginals.Published(attributes, geography, tuple(marginals), zeros, source)
     findings += [] if findings else check_totals(published)
     if findings:
         raise InputError(findings)
@@ -483,12 +486,18 @@ class ReadBack:
         return under_attributes(read_text(file), table.attribute_columns)
 
     def published(
-        self, schema: Schema, geography: PublishedGeography, marginals: Iterable[PublishedMarginal], *notes: str
-    ) -> Published:
+        self,
+        schema: Schema,
+        geography: published_marginals.PublishedGeography,
+        marginals: Iterable[published_marginals.PublishedMarginal],
+        *notes: str,
+    ) -> published_marginals.Published:
         """What was read, with what a reader of the result should know."""
-        return Published(schema, geography, tuple(marginals), impossible(schema), self.release.title, notes)
+        return published_marginals.Published(
+            schema, geography, tuple(marginals), impossible(schema), self.release.title, notes
+        )
 
-    def records(self, file: Path, schema: Schema) -> Published:
+    def records(self, file: Path, schema: Schema) -> published_marginals.Published:
         """Released records as one table with all their attributes: the *protected* records, and nothing beyond them."""
         rows, release = read_text(file), self.release
         attributes = [attribute for attribute in schema.attributes if attribute.name in rows.column_names]
@@ -505,16 +514,18 @@ class ReadBack:
             cell = cell * variable.size + group_of_label(rows.column(variable.attribute.name), variable)
         unit = unit_of_code(rows.column(block), geography.blocks)
         key, count = np.unique(unit * query.cells + cell, return_counts=True)
-        arrays = sparse(key // query.cells, key % query.cells, count.astype(np.float64), len(geography.blocks))
-        marginal = PublishedMarginal("records", 0, query, *arrays)
-        return Published(schema, geography, (marginal,), (), release.title, (PROTECTED,))
+        arrays = published_marginals.sparse(
+            key // query.cells, key % query.cells, count.astype(np.float64), len(geography.blocks)
+        )
+        marginal = published_marginals.PublishedMarginal("records", 0, query, *arrays)
+        return published_marginals.Published(schema, geography, (marginal,), (), release.title, (PROTECTED,))
 
 
 @dataclass(frozen=True, eq=False)
 class AreaTables:
     """Tables of a release that have a column for the level and one for the area."""
 
-    geography: PublishedGeography
+    geography: published_marginals.PublishedGeography
     rows: tuple[tuple[PublishedRows, str, pa.Table], ...]
     """For each table and level its rows."""
     levels_left_out: tuple[str, ...]
@@ -540,7 +551,9 @@ class AreaTables:
         on_levels = tuple(content for content in contents if content[1] in geography.levels)
         return cls(geography, on_levels, tuple(left_out))
 
-    def marginals(self, schema: Schema) -> Iterator[tuple[PublishedRows, str, list[PublishedMarginal]]]:
+    def marginals(
+        self, schema: Schema
+    ) -> Iterator[tuple[PublishedRows, str, list[published_marginals.PublishedMarginal]]]:
         """For each table and level its marginals, in the order of its queries."""
         for table, level, rows in self.rows:
             depth = self.geography.depth(level)
@@ -554,7 +567,7 @@ class AreaTables:
         return (f"Tables of {names} are left out: {why}.",) if names else ()
 
 
-def _by_prefix(units: Mapping[str, Sequence[str]], spine: Sequence[str]) -> PublishedGeography:
+def _by_prefix(units: Mapping[str, Sequence[str]], spine: Sequence[str]) -> published_marginals.PublishedGeography:
     """Levels of a spine whose codes begin with the codes of the level above; others are dropped.
 
     Codes of different lengths may begin alike by chance: areas that are joined wrongly make an attack fail, which looks
@@ -573,7 +586,9 @@ def _by_prefix(units: Mapping[str, Sequence[str]], spine: Sequence[str]) -> Publ
     return nested(columns, finest)
 
 
-def _by_list(units: Mapping[str, Sequence[str]], spine: Sequence[str], areas: KnownAreas) -> PublishedGeography:
+def _by_list(
+    units: Mapping[str, Sequence[str]], spine: Sequence[str], areas: KnownAreas
+) -> published_marginals.PublishedGeography:
     """Levels of a spine as a list of areas has them; levels that it does not have are dropped."""
     there = [level for level in reversed(spine) if level in units]
     finest = there[0]

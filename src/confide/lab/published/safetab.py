@@ -23,21 +23,15 @@ import pyarrow as pa
 from confide.arrays import Floats, Integers
 from confide.documents import parse_schema
 from confide.errors import ParameterError, Place, ReleaseError
-from confide.lab.published.marginals import (
-    AdditiveLaw,
-    Published,
-    PublishedGeography,
-    PublishedMarginal,
-    sparse,
-)
+from confide.lab.published import marginals as published_marginals
 from confide.lab.published.published_rows import (
     NOISE,
     ReadBack,
 )
-from confide.mechanisms.phsafe import tables as household_tables
+from confide.mechanisms.phsafe import settings as household_tables
 from confide.mechanisms.phsafe.layout import Counts, PlannedQuery, ReleaseLayout
 from confide.mechanisms.phsafe.output import read_counts
-from confide.mechanisms.phsafe.tables import NATION, STATE, iterations_of
+from confide.mechanisms.phsafe.settings import NATION, STATE, iterations_of
 from confide.mechanisms.safetab.codes import PlannedIteration, read_iterations
 from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.coded import SEX_NAMES, PlannedLevel, read_planned
@@ -140,7 +134,7 @@ class GroupAreas:
             unit[here[listed]] = at[listed]
         return depth, unit
 
-    def geography(self, names: Mapping[int, str]) -> PublishedGeography:
+    def geography(self, names: Mapping[int, str]) -> published_marginals.PublishedGeography:
         """As the attack wants it; ``names`` are those of the iteration codes."""
         units = tuple(tuple(self._label(number) for number in numbers.tolist()) for numbers in self.units)
         called = tuple(NAMES[level] for level in self.levels)
@@ -151,7 +145,7 @@ class GroupAreas:
             "geolevel": tuple(called[each] for each in level.tolist()),
             "geocode": tuple(label.partition(":")[2] for label in units[0]),
         }
-        return PublishedGeography(called, units, self.unit_of_block, columns)
+        return published_marginals.PublishedGeography(called, units, self.unit_of_block, columns)
 
     def _label(self, number: int) -> str:
         """``1002:44007``, the iteration code and the area."""
@@ -194,7 +188,7 @@ Regions = tuple[int, ...]
 MEMBERSHIPS = "Groups overlap, and each is fitted by itself: a person is there once for every group that counts them."
 
 
-def read_published(asked: ReadBack) -> Published:
+def read_published(asked: ReadBack) -> published_marginals.Published:
     """The tables of a release; of some groups alone if their iteration codes are given. The attributes of SafeTab-P are
     its own, and the codes of regions say what lies in what."""
     release, facts = asked.release, asked.release.facts
@@ -220,7 +214,9 @@ def read_published(asked: ReadBack) -> Published:
     names = {code: each.label for code, each in iterations.items()}
     together = NAMES[levels[-1]]
     geography = group_areas.geography(names)
-    return Published(attributes, geography, tuple(marginals), (), release.title, tuple(notes), together)
+    return published_marginals.Published(
+        attributes, geography, tuple(marginals), (), release.title, tuple(notes), together
+    )
 
 
 def geography_notes(kinds: Sequence[str], levels: Sequence[str], areas: GroupAreas) -> Iterator[str]:
@@ -287,7 +283,7 @@ def _query_of(number: int, schema: Schema) -> Query:
 
 def _marginals(
     number: int, table: reading.TableForPeople, areas: GroupAreas, noise: GroupNoise, schema: Schema
-) -> Iterator[PublishedMarginal]:
+) -> Iterator[published_marginals.PublishedMarginal]:
     """The figures of a statistics level, a marginal for each level of areas and each variance."""
     query = _query_of(number, schema)
     rows = np.flatnonzero(table.level == number)
@@ -300,10 +296,14 @@ def _marginals(
             here = np.flatnonzero((depth == level) & (variance == value))
             cell = np.tile(np.arange(query.cells), len(here))
             counts = np.maximum(figures[here], 0).astype(np.float64).reshape(-1)
-            arrays = sparse(np.repeat(unit[here], query.cells), cell, counts, len(areas.units[level]))
+            arrays = published_marginals.sparse(
+                np.repeat(unit[here], query.cells), cell, counts, len(areas.units[level])
+            )
             exact = Fraction(value).limit_denominator(10**9)
             law = noise.laws.get(value)
-            yield PublishedMarginal(reading.TABLES[number], level, query, *arrays, exact, absent_unknown=True, law=law)
+            yield published_marginals.PublishedMarginal(
+                reading.TABLES[number], level, query, *arrays, exact, absent_unknown=True, law=law
+            )
 
 
 def _cells(figures: Integers, ages: int) -> Integers:
@@ -335,7 +335,7 @@ class GroupNoise:
     cell: Floats = field(repr=False)
     copies: Mapping[int, Regions] = field(repr=False)
     """For areas whose figures can be those of another one: the region types they can come from."""
-    laws: Mapping[float, AdditiveLaw] = field(repr=False)
+    laws: Mapping[float, published_marginals.AdditiveLaw] = field(repr=False)
     """The law of each variance; what is below zero was read as zero."""
 
     @classmethod
@@ -344,7 +344,7 @@ class GroupNoise:
     ) -> GroupNoise:
         """The noise of every iteration in every region type that it is planned for."""
         total, cell = np.zeros((2, len(REGION_TYPES), reading.CODES))
-        laws: dict[float, AdditiveLaw] = {}
+        laws: dict[float, published_marginals.AdditiveLaw] = {}
         for level in planned:
             for total_only, law in ((False, level.law), (True, level.total_law)):
                 of_kind = [
@@ -354,7 +354,7 @@ class GroupNoise:
                 ]
                 if law is None or not of_kind:
                     continue
-                laws[law.variance()] = AdditiveLaw(law, floored=True)
+                laws[law.variance()] = published_marginals.AdditiveLaw(law, floored=True)
                 total[level.region, of_kind] = law.variance()
                 if not total_only:
                     cell[level.region, of_kind] = law.variance()
@@ -374,7 +374,7 @@ class GroupNoise:
 MEMBERSHIPS = "Groups overlap, and each is fitted by itself: a household is there once for every group that counts it."
 
 
-def read_household_groups(asked: ReadBack) -> Published:
+def read_household_groups(asked: ReadBack) -> published_marginals.Published:
     """The tables of a release; of some groups alone if their iteration codes are given."""
     release, layout = asked.release, HouseholdLayout.of(asked.release.manifest["plan"])
     tables = list(_tables_of_groups(asked))
@@ -387,7 +387,9 @@ def read_household_groups(asked: ReadBack) -> Published:
     names = {int(each.code): each.label for each in layout.iterations}
     notes = (MEMBERSHIPS, NOISE, *geography_notes(list(layout.areas), levels, areas))
     geography = areas.geography(names)
-    return Published(schema, geography, tuple(marginals), (), release.title, notes, geography.levels[-1])
+    return published_marginals.Published(
+        schema, geography, tuple(marginals), (), release.title, notes, geography.levels[-1]
+    )
 
 
 def _tables_of_groups(asked: ReadBack) -> Iterator[OfficialTable]:
@@ -434,7 +436,7 @@ def _measured_query(table: HouseholdTable, schema: Schema) -> Query:
 
 def _marginals_of_group_tables(
     table: OfficialTable, areas: GroupAreas, layout: HouseholdLayout, schema: Schema
-) -> Iterator[PublishedMarginal]:
+) -> Iterator[published_marginals.PublishedMarginal]:
     """The measured cells of a table, a marginal for each level of areas and each law of the noise."""
     query, rows = _measured_query(table.table, schema), [table.table.rows.index(cell) for cell in table.table.measured]
     key, figures = table.key, table.figures[:, rows]
@@ -450,10 +452,12 @@ def _marginals_of_group_tables(
             at = here[depth[here] == level]
             cell = np.tile(np.arange(query.cells), len(at))
             counts = np.maximum(figures[at], 0).astype(np.float64).reshape(-1)
-            arrays = sparse(np.repeat(unit[at], query.cells), cell, counts, len(areas.units[level]))
+            arrays = published_marginals.sparse(np.repeat(unit[at], query.cells), cell, counts, len(areas.units[level]))
             exact = Fraction(law.variance()).limit_denominator(10**9)
-            additive = AdditiveLaw(law, floored=True)
-            yield PublishedMarginal(table.table.name, level, query, *arrays, exact, absent_unknown=True, law=additive)
+            additive = published_marginals.AdditiveLaw(law, floored=True)
+            yield published_marginals.PublishedMarginal(
+                table.table.name, level, query, *arrays, exact, absent_unknown=True, law=additive
+            )
 
 
 SAME_PEOPLE = ("PH1_num", "PH2", "PH7")
@@ -469,7 +473,7 @@ LEVELS = {STATE: "state", NATION: "nation"}
 TRUNCATED = "Of a household at most so many persons are counted as the certificate says: these are the people here."
 
 
-def read_people_in_households(asked: ReadBack) -> Published:
+def read_people_in_households(asked: ReadBack) -> published_marginals.Published:
     """The tables of a release that count the same people, at every level that is there."""
     asked.no_groups()
     try:
@@ -479,9 +483,13 @@ def read_people_in_households(asked: ReadBack) -> Published:
     schema = _schema_of_people()
     states = np.arange(len(layout.states))
     units = (layout.states, layout.areas(NATION))
-    geography = PublishedGeography(tuple(LEVELS.values()), units, (states, np.zeros(len(states), np.int64)))
+    geography = published_marginals.PublishedGeography(
+        tuple(LEVELS.values()), units, (states, np.zeros(len(states), np.int64))
+    )
     marginals = tuple(_marginals_of_people(layout, counts, schema))
-    return Published(schema, geography, marginals, (), asked.release.title, (TRUNCATED, NOISE), LEVELS[NATION])
+    return published_marginals.Published(
+        schema, geography, marginals, (), asked.release.title, (TRUNCATED, NOISE), LEVELS[NATION]
+    )
 
 
 def _schema_of_people() -> Schema:
@@ -495,7 +503,9 @@ def _schema_of_people() -> Schema:
     return parse_schema({"id": "phsafe", "provenance": provenance, "attributes": attributes})
 
 
-def _marginals_of_people(layout: ReleaseLayout, counts: Counts, schema: Schema) -> Iterator[PublishedMarginal]:
+def _marginals_of_people(
+    layout: ReleaseLayout, counts: Counts, schema: Schema
+) -> Iterator[published_marginals.PublishedMarginal]:
     for depth, level in enumerate(LEVELS):
         for name in SAME_PEOPLE:
             for query in layout.of_table(household_tables.table(name), level):
@@ -503,7 +513,7 @@ def _marginals_of_people(layout: ReleaseLayout, counts: Counts, schema: Schema) 
                     yield _marginal(query, counts, depth, schema)
 
 
-def _marginal(query: PlannedQuery, counts: Counts, depth: int, schema: Schema) -> PublishedMarginal:
+def _marginal(query: PlannedQuery, counts: Counts, depth: int, schema: Schema) -> published_marginals.PublishedMarginal:
     """The counts of one query: its cells, or the race of the householder crossed with them."""
     variable = household_tables.table(query.table).variable
     of_race = query.iteration_level == "A-G"
@@ -514,6 +524,8 @@ def _marginal(query: PlannedQuery, counts: Counts, depth: int, schema: Schema) -
     areas = len(values)
     flat = values.reshape(areas, -1)
     unit, cell = np.repeat(np.arange(areas), asked.cells), np.tile(np.arange(asked.cells), areas)
-    arrays = sparse(unit, cell, flat.reshape(-1).astype(np.float64), areas)
+    arrays = published_marginals.sparse(unit, cell, flat.reshape(-1).astype(np.float64), areas)
     variance = Fraction(query.law.variance()).limit_denominator(10**9)
-    return PublishedMarginal(query.table, depth, asked, *arrays, variance, law=AdditiveLaw(query.law))
+    return published_marginals.PublishedMarginal(
+        query.table, depth, asked, *arrays, variance, law=published_marginals.AdditiveLaw(query.law)
+    )

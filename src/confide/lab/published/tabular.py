@@ -12,26 +12,9 @@ import numpy as np
 
 from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, ReleaseError
+from confide.lab.published import marginals as published_marginals
+from confide.lab.published import published_rows
 from confide.lab.published import published_rows as rows
-from confide.lab.published.marginals import (
-    EVERYWHERE,
-    AdditiveLaw,
-    FigureLaw,
-    NoiseBound,
-    PTableLaw,
-    Published,
-    PublishedGeography,
-    PublishedMarginal,
-    one_unit,
-    sparse,
-)
-from confide.lab.published.published_rows import (
-    PublishedRows,
-    marginals_of,
-    nested,
-    query_of,
-    unit_of_code,
-)
 from confide.mechanisms.cellkey.programme import describe
 from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
@@ -46,17 +29,19 @@ from confide.schema import TOTAL, Attribute, Group, Level, Recode, Schema
 # A release of ``tables`` read back: counts with independent noise, with the variance that the plan states.
 
 
-def read_tables(asked: rows.ReadBack) -> Published:
+def read_tables(asked: rows.ReadBack) -> published_marginals.Published:
     """The tables of a release."""
     facts, plan = asked.release.facts, asked.release.plan
     attributes = asked.schema(facts["schema"])
     laws = {(measure.level, measure.query): measure.law for measure in plan.measures}
     layouts = [Table.read(values) for values in facts["tables"]]
     # A count with noise can be below zero; the variance of each follows from its law.
-    said = [(each, PublishedRows(each.name, each.queries, Fraction(1), file=each.name)) for each in layouts]
+    said = [
+        (each, published_rows.PublishedRows(each.name, each.queries, Fraction(1), file=each.name)) for each in layouts
+    ]
     tables = rows.AreaTables.read(asked, said, plan.spine)
     measured = {values["name"]: list(Table.measurements(values).values()) for values in facts["tables"]}
-    marginals: dict[tuple[str, str], PublishedMarginal] = {}
+    marginals: dict[tuple[str, str], published_marginals.PublishedMarginal] = {}
     for table, level, of_queries in tables.marginals(attributes):
         for marginal, query in zip(of_queries, measured[table.name], strict=True):
             if (level, query) not in marginals:  # one measurement, shown in several tables
@@ -67,11 +52,13 @@ def read_tables(asked: rows.ReadBack) -> Published:
     return asked.published(attributes, tables.geography, marginals.values(), *notes)
 
 
-def _with_noise(marginal: PublishedMarginal, law: ReleaseNoise) -> PublishedMarginal:
+def _with_noise(
+    marginal: published_marginals.PublishedMarginal, law: ReleaseNoise
+) -> published_marginals.PublishedMarginal:
     """A marginal with the law of its noise, its variance, and how far it can go."""
-    bound = None if law.bound is None else NoiseBound(law.bound)
+    bound = None if law.bound is None else published_marginals.NoiseBound(law.bound)
     variance = Fraction(law.variance()).limit_denominator(10**9)
-    return replace(marginal, variance=variance, bound=bound, law=AdditiveLaw(law))
+    return replace(marginal, variance=variance, bound=bound, law=published_marginals.AdditiveLaw(law))
 
 
 # A release of ``cellkey`` read back: counts with noise of their members, within a bound that the manifest states.
@@ -80,29 +67,33 @@ def _with_noise(marginal: PublishedMarginal, law: ReleaseNoise) -> PublishedMarg
 ZEROS = "Nobody stays nobody: where a count is above zero, the records have somebody."
 
 
-def read_cellkey(asked: rows.ReadBack) -> Published:
+def read_cellkey(asked: rows.ReadBack) -> published_marginals.Published:
     """Tables for all records or by area, each cell with its own noise; what is not listed is published as zero."""
     question = asked.release.facts
     described = describe(question)
     if described.magnitude is not None or described.given:
         raise rows.not_attacked("values" if described.magnitude is not None else "cells without a schema")
     attributes = asked.schema(question["schema"])
-    bound = NoiseBound(int(Fraction(question["ptable"]["D"])), zeros_kept=True)
+    bound = published_marginals.NoiseBound(int(Fraction(question["ptable"]["D"])), zeros_kept=True)
     variance, law = _law(question["ptable"], bound)
     unknown = bool(question["threshold"])
-    marginals: dict[tuple[str | None, str], PublishedMarginal] = {}
+    marginals: dict[tuple[str | None, str], published_marginals.PublishedMarginal] = {}
 
-    def add(level: str | None, rows_of: PublishedRows, of_table: Sequence[PublishedMarginal]) -> None:
+    def add(
+        level: str | None,
+        rows_of: published_rows.PublishedRows,
+        of_table: Sequence[published_marginals.PublishedMarginal],
+    ) -> None:
         for marginal, name in zip(of_table, rows_of.queries, strict=True):
             # The same people have the same noise in every table.
             marginals.setdefault((level, _set_name(name)), replace(marginal, law=law))
 
     said = [
-        (table, PublishedRows(table.name, table.queries[::-1], variance, bound, unknown, table.name))
+        (table, published_rows.PublishedRows(table.name, table.queries[::-1], variance, bound, unknown, table.name))
         for table in described.tables
     ]
     spatial = [each for each in said if each[0].levels]
-    geography = one_unit()
+    geography = published_marginals.one_unit()
     left_out: tuple[str, ...] = ()
     if spatial:
         by_area = rows.AreaTables.read(asked, spatial, question["spine"])
@@ -113,7 +104,7 @@ def read_cellkey(asked: rows.ReadBack) -> Published:
         if spatial and not table.levels:
             left_out = (*left_out, f"The table {table.name} has no areas, and is left out.")
         elif not table.levels:
-            add(None, rows_of, marginals_of(rows_of, asked.rows(table), attributes, geography, 0, None))
+            add(None, rows_of, published_rows.marginals_of(rows_of, asked.rows(table), attributes, geography, 0, None))
     notes = (rows.NOISE, rows.BOUNDED.format(bound.largest), ZEROS, *left_out)
     return asked.published(attributes, geography, marginals.values(), *notes)
 
@@ -122,7 +113,9 @@ def _set_name(query: str) -> str:
     return "*".join(sorted(query.split("*")))
 
 
-def _law(said: Mapping[str, Any], bound: NoiseBound) -> tuple[Fraction, FigureLaw | None]:
+def _law(
+    said: Mapping[str, Any], bound: published_marginals.NoiseBound
+) -> tuple[Fraction, published_marginals.FigureLaw | None]:
     """The variance of the noise, and the table that the stated parameters give.
 
     A table that was read from a file is not in the manifest: without its variance, half of the bound stands for the
@@ -135,13 +128,13 @@ def _law(said: Mapping[str, Any], bound: NoiseBound) -> tuple[Fraction, FigureLa
         design = generate(count_settings(bound.largest, variance, int(said["js"]), pstay=said.get("pstay")))
     except ConfideError:
         return variance, None
-    return variance, PTableLaw(design.table())
+    return variance, published_marginals.PTableLaw(design.table())
 
 
 # A release of ``swapping`` read back: tables of swapped records, exact as such, or the swapped records themselves.
 
 
-def read_swapping(asked: rows.ReadBack) -> Published:
+def read_swapping(asked: rows.ReadBack) -> published_marginals.Published:
     """The records of a release that has them, otherwise its tables."""
     facts = asked.release.facts
     attributes = asked.schema(facts["schema"])
@@ -149,7 +142,7 @@ def read_swapping(asked: rows.ReadBack) -> Published:
     if records is not None:
         return asked.records(records, attributes)
     layouts = [Table.read(values) for values in facts["tables"]]
-    said = [(each, PublishedRows(each.name, each.queries, file=each.name)) for each in layouts]
+    said = [(each, published_rows.PublishedRows(each.name, each.queries, file=each.name)) for each in layouts]
     tables = rows.AreaTables.read(asked, said, asked.release.plan.spine)
     marginals = (marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
     return asked.published(attributes, tables.geography, marginals, rows.PROTECTED, *tables.notes)
@@ -159,7 +152,7 @@ def read_swapping(asked: rows.ReadBack) -> Published:
 # reconstruct, and the result says so: a solution variability of zero says nothing about the true records.
 
 
-def read_records(asked: rows.ReadBack) -> Published:
+def read_records(asked: rows.ReadBack) -> published_marginals.Published:
     """The records of a release, which itself says what lies in what; ``postprocess`` writes the same files."""
     release = asked.release
     records = release.table(*rows.RECORDS)
@@ -181,7 +174,7 @@ ABSENT = -1
 LEFT_OUT = "Figures that were left out are unknown: any record that the others allow will do in their place."
 
 
-def read_suppression(asked: rows.ReadBack) -> Published:
+def read_suppression(asked: rows.ReadBack) -> published_marginals.Published:
     """Every crossing of one grouping of each variable, or of none, with every suppressed figure unknown. What lies in
     what the release itself says. Magnitudes count no persons and are refused."""
     asked.no_groups()
@@ -191,8 +184,8 @@ def read_suppression(asked: rows.ReadBack) -> Published:
     programme = described(question)
     schema = schema_of_tables(programme) if question["schema"] is None else asked.schema(question["schema"])
     by_area = next((variable for variable in programme.variables.values() if variable.areas), None)
-    geography = one_unit() if by_area is None else _geography(by_area)
-    marginals: list[PublishedMarginal] = []
+    geography = published_marginals.one_unit() if by_area is None else _geography(by_area)
+    marginals: list[published_marginals.PublishedMarginal] = []
     for table in programme.tables:
         marginals += _marginals(table, _figures(release, table), schema, geography)
     return asked.published(schema, geography, marginals, LEFT_OUT)
@@ -215,7 +208,7 @@ def _unlike(table: HierarchicalTable, found: str) -> ReleaseError:
     return rows.release_unlike("release-schema/unlike", found, name=table.name)
 
 
-def _geography(areas: Variable) -> PublishedGeography:
+def _geography(areas: Variable) -> published_marginals.PublishedGeography:
     """The levels of the plan, by their tree: everything together is the coarsest."""
     parent = areas.tree.parent
     finest = areas.groupings[-1]
@@ -231,13 +224,13 @@ def _geography(areas: Variable) -> PublishedGeography:
         of_code = dict(zip(level.codes.tolist(), level.labels, strict=True))
         columns[level.name] = [of_code[next(code for code in of_code if code in chain)] for chain in chains]
     if not any(ROOT in level.codes for level in areas.groupings):
-        columns[EVERYWHERE] = [EVERYWHERE] * len(chains)
-    return nested(columns, finest.name)
+        columns[published_marginals.EVERYWHERE] = [published_marginals.EVERYWHERE] * len(chains)
+    return published_rows.nested(columns, finest.name)
 
 
 def _marginals(
-    table: HierarchicalTable, figures: Floats, schema: Schema, geography: PublishedGeography
-) -> list[PublishedMarginal]:
+    table: HierarchicalTable, figures: Floats, schema: Schema, geography: published_marginals.PublishedGeography
+) -> list[published_marginals.PublishedMarginal]:
     """For each level, and each choice of a grouping of every other variable, the marginal of a table."""
     choices = [_choices(table, variable, names) for variable, names in zip(table.variables, table.listed, strict=True)]
     marginals = []
@@ -248,7 +241,7 @@ def _marginals(
         }
         area = next((variable for variable in table.variables if variable.areas), None)
         named = [name for variable, (name, _) in zip(table.variables, chosen, strict=True) if name and variable != area]
-        query = query_of(schema, "*".join(named) or TOTAL)
+        query = published_rows.query_of(schema, "*".join(named) or TOTAL)
         # The axes in the order of the query, that of areas first.
         level = "" if area is None else by_name[area.name][1]
         axes = [] if area is None else [by_name[area.name][0]]
@@ -263,8 +256,8 @@ def _marginals(
         values = picked.transpose(axes + rest).reshape(len(units), query.cells)
         unit = np.repeat(units, query.cells)
         cell = np.tile(np.arange(query.cells, dtype=np.int64), len(units))
-        arrays = sparse(unit, cell, values.reshape(-1), len(geography.units[depth]))
-        marginals.append(PublishedMarginal(table.name, depth, query, *arrays, absent_unknown=True))
+        arrays = published_marginals.sparse(unit, cell, values.reshape(-1), len(geography.units[depth]))
+        marginals.append(published_marginals.PublishedMarginal(table.name, depth, query, *arrays, absent_unknown=True))
     return marginals
 
 
@@ -301,10 +294,12 @@ def schema_of_tables(programme: SuppressionProgramme) -> Schema:
     return Schema("given", "tables of cells", tuple(attributes), tuple(recodes))
 
 
-def _units(geography: PublishedGeography, areas: Variable | None, level: str) -> tuple[int, Integers]:
+def _units(
+    geography: published_marginals.PublishedGeography, areas: Variable | None, level: str
+) -> tuple[int, Integers]:
     """The depth of a level, and the unit of each of its areas in the order of the plan; of everybody, where a table has
     no level here."""
     if areas is None or not level:
         return len(geography.levels) - 1, np.zeros(1, np.int64)
     depth = geography.depth(level)
-    return depth, unit_of_code(areas.grouping(level).labels, geography.units[depth])
+    return depth, published_rows.unit_of_code(areas.grouping(level).labels, geography.units[depth])

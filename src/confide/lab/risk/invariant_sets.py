@@ -20,17 +20,7 @@ from confide.arrays import Floats
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load_named, load_shipped, load_values, shipped
 from confide.errors import ParameterError
 from confide.exact import Exact, integer, positive
-from confide.privacy.invariants import language
-from confide.privacy.invariants.group_statements import (
-    DELTA,
-    Mode,
-    RecordGroup,
-    RecordLoss,
-    explain,
-    group_concentration,
-    numbers,
-    record_groups,
-)
+from confide.privacy.invariants import group_statements, language
 from confide.privacy.invariants.language import Answer, Status, single_record
 from confide.privacy.statements import factor, rounded_up
 
@@ -377,9 +367,9 @@ class InvariantsAnswer(TypedAnswer):
     invariants: language.Invariants
     single_record: Mapping[str, Answer]
     """For each attribute, geolevel and grouping: what one record can be changed to."""
-    groups: Mapping[Mode, RecordGroup]
+    groups: Mapping[group_statements.Mode, group_statements.RecordGroup]
     """For each meaning of "left open": the smallest group of records that leaves open what is fixed."""
-    loss: RecordLoss
+    loss: group_statements.RecordLoss
     sentences: tuple[str, ...]
     """The same in plain sentences."""
     explained: bool = False
@@ -392,7 +382,7 @@ class InvariantsAnswer(TypedAnswer):
         def bounds(multiplier: int | None) -> dict[str, Any]:
             if multiplier is None or (loss.epsilon is None and loss.rho is None):
                 return {}
-            return {"loss": numbers(multiplier, epsilon=loss.epsilon, rho=loss.rho, delta=loss.delta)}
+            return {"loss": group_statements.numbers(multiplier, epsilon=loss.epsilon, rho=loss.rho, delta=loss.delta)}
 
         values: dict[str, Any] = {
             "invariants": list(self.invariants.names),
@@ -435,7 +425,7 @@ def invariants(
     *,
     epsilon: Exact | None = None,
     rho: Exact | None = None,
-    delta: Exact = DELTA,
+    delta: Exact = group_statements.DELTA,
     base: str | Path | None = None,
     explained: bool = False,
     own: Mapping[str, Mapping[str, Any]] | None = None,
@@ -461,8 +451,14 @@ def invariants(
     if epsilon is not None and rho is not None:
         raise ParameterError("two-losses")
     chosen = load_invariants(names, None if base is None else Path(base), own)
-    answers, smallest, loss = single_record(chosen), record_groups(chosen), RecordLoss(epsilon, rho, delta)
-    return InvariantsAnswer(chosen, answers, smallest, loss, tuple(explain(answers, smallest, loss)), explained)
+    answers, smallest, loss = (
+        single_record(chosen),
+        group_statements.record_groups(chosen),
+        group_statements.RecordLoss(epsilon, rho, delta),
+    )
+    return InvariantsAnswer(
+        chosen, answers, smallest, loss, tuple(group_statements.explain(answers, smallest, loss)), explained
+    )
 
 
 def records_of(name: str) -> language.Records:
@@ -526,7 +522,7 @@ def _groups_described(answer: InvariantsAnswer) -> Iterator[AnswerPart]:
         if epsilon is not None:
             line.append(factor(group.multiplier * positive(epsilon, "--epsilon")))
         if rho is not None:
-            worst, distinct = group_concentration(group.size, rho, delta)
+            worst, distinct = group_statements.group_concentration(group.size, rho, delta)
             line += [rounded_up(worst.rho), rounded_up(worst.epsilon, 2), factor(worst.log_factor)]
             line += [rounded_up(distinct.rho), rounded_up(distinct.epsilon, 2)]
         lines.append(line)

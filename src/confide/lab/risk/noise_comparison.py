@@ -25,26 +25,11 @@ from fractions import Fraction
 from math import inf, nextafter
 from typing import Any, Literal
 
+from confide import noise as noise_laws
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, positive, shortened_up
-from confide.noise import (
-    Bounds,
-    CountNoise,
-    DiscreteGaussian,
-    EpsilonDelta,
-    FiniteDistribution,
-    NoiseDistribution,
-    TruncatedDistribution,
-    TruncatedGaussian,
-    TruncatedGeometric,
-    TwoSidedGeometric,
-    any_of,
-    beyond_mass,
-    delta_bounds,
-    epsilon_delta,
-    outside_mass,
-)
+from confide.noise import TwoSidedGeometric
 from confide.noise.fitting import NoiseKind, of_margin, of_variance, smallest_bound, smallest_decimal
 from confide.noise.max_entropy import symmetric_row
 from confide.privacy import ZCDP, Neighbours, bounded_degree, cks_delta, cks_epsilon, cks_rho, gaussian_sigma2
@@ -90,24 +75,24 @@ def changed_counts_of(plan: Plan) -> int:
 class NoiseSetting:
     """Noise for a programme in which a record changes ``changed`` counts, and what it promises at ``delta``."""
 
-    noise: CountNoise
+    noise: noise_laws.CountNoise
     changed: int
     delta: Fraction
 
     @property
-    def of_count(self) -> EpsilonDelta | None:
+    def of_count(self) -> noise_laws.EpsilonDelta | None:
         """The promise for one count: at ``delta``, or at the largest loss where the noise has none at ``delta``."""
-        return guarantee(self.noise, 1, self.delta) or epsilon_delta(self.noise)
+        return guarantee(self.noise, 1, self.delta) or noise_laws.epsilon_delta(self.noise)
 
     @property
-    def of_programme(self) -> EpsilonDelta | None:
+    def of_programme(self) -> noise_laws.EpsilonDelta | None:
         """The promise for the programme with a delta of at most ``delta``; none where the noise has no such promise."""
         return guarantee(self.noise, self.changed, self.delta)
 
     @property
     def remaining(self) -> Fraction:
         """The delta of the programme that no epsilon takes away: the outside mass of all changed counts."""
-        return outside_mass(self.noise, self.changed)
+        return noise_laws.outside_mass(self.noise, self.changed)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for programs; what is rounded is rounded up."""
@@ -119,12 +104,12 @@ class NoiseSetting:
             "noise_margin": self.noise.noise_margin("0.95"),
             "count": _pair(self.of_count),
             "programme": _pair(self.of_programme),
-            "programme_at_largest_loss": _pair(epsilon_delta(self.noise, self.changed)),
+            "programme_at_largest_loss": _pair(noise_laws.epsilon_delta(self.noise, self.changed)),
             "remaining_delta": float_above(self.remaining),
         }
 
 
-def guarantee(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | None:
+def guarantee(noise: noise_laws.CountNoise, changed: int, delta: Exact) -> noise_laws.EpsilonDelta | None:
     """The smallest epsilon that is known to hold with a delta of at most ``delta``, and that delta.
 
     Args:
@@ -140,16 +125,16 @@ def guarantee(noise: CountNoise, changed: int, delta: Exact) -> EpsilonDelta | N
     """
     limit = as_delta(delta)
     pairs = []
-    pair = epsilon_delta(noise, changed)
+    pair = noise_laws.epsilon_delta(noise, changed)
     if pair is not None and pair.delta <= limit:
         pairs.append(pair)
-    spare = limit - outside_mass(noise, changed)
+    spare = limit - noise_laws.outside_mass(noise, changed)
     rho, within = _rho(noise, changed), spare * _within_probability(noise, changed)
     if changed > 1 and rho is not None and within > 0:
-        pairs.append(EpsilonDelta(Fraction(cks_epsilon(rho, within)), limit))
+        pairs.append(noise_laws.EpsilonDelta(Fraction(cks_epsilon(rho, within)), limit))
     # Geometric noise has nearly its largest loss at every delta of use; the plain pair says it better.
-    if changed == 1 and spare > 0 and not isinstance(noise, TwoSidedGeometric | TruncatedGeometric):
-        pairs.append(EpsilonDelta(_exact_epsilon(noise, limit), limit))
+    if changed == 1 and spare > 0 and not isinstance(noise, TwoSidedGeometric | noise_laws.TruncatedGeometric):
+        pairs.append(noise_laws.EpsilonDelta(_exact_epsilon(noise, limit), limit))
     return min(pairs, default=None)
 
 
@@ -175,18 +160,22 @@ def risk_driven(epsilon: Exact, delta: Exact, changed: int) -> list[NoiseSetting
     full, half = _gaussian(total, allowed, changed), _gaussian(total, allowed / 2, changed)
     spent = Fraction(cks_delta(Fraction(changed) / (2 * half.sigma2), total))
     if changed == 1:
-        spent = delta_bounds(half, total)[1]
-    noises: list[CountNoise] = [
+        spent = noise_laws.delta_bounds(half, total)[1]
+    noises: list[noise_laws.CountNoise] = [
         geometric,
-        TruncatedGeometric(geometric.epsilon, _smallest_bound(geometric, changed, allowed, Fraction(0))),
+        noise_laws.TruncatedGeometric(geometric.epsilon, _smallest_bound(geometric, changed, allowed, Fraction(0))),
         full,
-        TruncatedGaussian(half.sigma2, _smallest_bound(half, changed, allowed, spent)),
+        noise_laws.TruncatedGaussian(half.sigma2, _smallest_bound(half, changed, allowed, spent)),
     ]
     return [NoiseSetting(noise, changed, allowed) for noise in noises]
 
 
 def utility_driven(
-    variance: Exact, bound: int, changed: int = 1, delta: Exact = DELTA, rows: Sequence[FiniteDistribution] = ()
+    variance: Exact,
+    bound: int,
+    changed: int = 1,
+    delta: Exact = DELTA,
+    rows: Sequence[noise_laws.FiniteDistribution] = (),
 ) -> list[NoiseSetting]:
     """From a variance and a bound to what each kind promises, and the same for ``rows`` as they are.
 
@@ -213,7 +202,7 @@ def margin_driven(
     bound: int,
     changed: int = 1,
     delta: Exact = DELTA,
-    rows: Sequence[FiniteDistribution] = (),
+    rows: Sequence[noise_laws.FiniteDistribution] = (),
 ) -> list[NoiseSetting]:
     """From a noise margin at a level and a bound to what each kind promises.
 
@@ -266,7 +255,7 @@ class NoiseComparison(TypedAnswer):
             "loss and no ρ: a release with it is charged to a ledger of approximate differential privacy, with its ε "
             "and δ. Noise of a perturbation table is charged to no ledger."
         )
-        if any(isinstance(setting.noise, FiniteDistribution) for setting in self.settings):
+        if any(isinstance(setting.noise, noise_laws.FiniteDistribution) for setting in self.settings):
             yield (
                 "The p-table row is the truncated Gaussian: of all noise with this variance and bound that of largest "
                 "entropy. Its digits are those of a perturbation table, in floating point."
@@ -323,13 +312,13 @@ def compare_noise(
     return NoiseComparison("margin", changed, allowed, tuple(margin_driven(margin, level, bound, changed, allowed)))
 
 
-def _table_row(bound: int, variance: Exact) -> FiniteDistribution:
+def _table_row(bound: int, variance: Exact) -> noise_laws.FiniteDistribution:
     """The last row of the perturbation table with D and V, its floating-point probabilities taken as they are."""
-    return FiniteDistribution.symmetric(Fraction(p) for p in symmetric_row(bound, variance).probabilities)
+    return noise_laws.FiniteDistribution.symmetric(Fraction(p) for p in symmetric_row(bound, variance).probabilities)
 
 
-def _name(noise: CountNoise) -> str:
-    return "perturbation-table" if isinstance(noise, FiniteDistribution) else noise.name
+def _name(noise: noise_laws.CountNoise) -> str:
+    return "perturbation-table" if isinstance(noise, noise_laws.FiniteDistribution) else noise.name
 
 
 def float_above(number: Fraction) -> float:
@@ -338,59 +327,63 @@ def float_above(number: Fraction) -> float:
     return rounded if rounded >= number else nextafter(rounded, inf)
 
 
-def _gaussian(epsilon: Fraction, delta: Fraction, changed: int) -> DiscreteGaussian:
+def _gaussian(epsilon: Fraction, delta: Fraction, changed: int) -> noise_laws.DiscreteGaussian:
     """Discrete Gaussian noise with (epsilon, delta): for one count by the exact curve, for more by their rho."""
     if changed > 1:
-        return DiscreteGaussian(gaussian_sigma2(ZCDP(cks_rho(epsilon, delta)), bounded_degree(changed, _ADDED)))
-    return DiscreteGaussian(smallest_decimal(lambda s: delta_bounds(DiscreteGaussian(s), epsilon)[1] <= delta))
+        return noise_laws.DiscreteGaussian(
+            gaussian_sigma2(ZCDP(cks_rho(epsilon, delta)), bounded_degree(changed, _ADDED))
+        )
+    return noise_laws.DiscreteGaussian(
+        smallest_decimal(lambda s: noise_laws.delta_bounds(noise_laws.DiscreteGaussian(s), epsilon)[1] <= delta)
+    )
 
 
-def _exact_epsilon(noise: CountNoise, delta: Fraction) -> Fraction:
+def _exact_epsilon(noise: noise_laws.CountNoise, delta: Fraction) -> Fraction:
     """The smallest epsilon of nine digits at which the exact delta of one count is at most ``delta``."""
-    if delta_bounds(noise, 0)[1] <= delta:
+    if noise_laws.delta_bounds(noise, 0)[1] <= delta:
         return Fraction(0)
-    return smallest_decimal(lambda epsilon: delta_bounds(noise, epsilon)[1] <= delta)
+    return smallest_decimal(lambda epsilon: noise_laws.delta_bounds(noise, epsilon)[1] <= delta)
 
 
-def _rho(noise: CountNoise, changed: int) -> Fraction | None:
+def _rho(noise: noise_laws.CountNoise, changed: int) -> Fraction | None:
     """The zCDP loss of the noise without its bound or, for a symmetric row, of results that both counts can have."""
-    law = noise.untruncated if isinstance(noise, TruncatedDistribution) else noise
-    if isinstance(law, DiscreteGaussian):
+    law = noise.untruncated if isinstance(noise, noise_laws.TruncatedDistribution) else noise
+    if isinstance(law, noise_laws.DiscreteGaussian):
         return Fraction(changed) / (2 * law.sigma2)
     if isinstance(law, TwoSidedGeometric):
         return changed * law.epsilon**2 / 2
-    if isinstance(law, FiniteDistribution) and law.is_symmetric:
+    if isinstance(law, noise_laws.FiniteDistribution) and law.is_symmetric:
         return changed * law.largest_loss**2 / 2
     return None
 
 
-def _within_probability(noise: CountNoise, changed: int) -> Fraction:
+def _within_probability(noise: noise_laws.CountNoise, changed: int) -> Fraction:
     """``G**changed``, rounded down, for truncated noise; one for other noise."""
     return (
-        1 - beyond_mass(noise.untruncated, noise.bound, changed)
-        if isinstance(noise, TruncatedDistribution)
+        1 - noise_laws.beyond_mass(noise.untruncated, noise.bound, changed)
+        if isinstance(noise, noise_laws.TruncatedDistribution)
         else Fraction(1)
     )
 
 
-def _smallest_bound(law: NoiseDistribution, changed: int, delta: Fraction, spent: Fraction) -> int:
+def _smallest_bound(law: noise_laws.NoiseDistribution, changed: int, delta: Fraction, spent: Fraction) -> int:
     """The smallest ``E`` with ``1 - (1 - p(E) / G_E)**k + spent / G_E**k <= delta``; the left side falls with ``E``."""
 
-    def edge(bound: int) -> Callable[[int], Bounds]:
-        def enclose(bits: int) -> Bounds:
+    def edge(bound: int) -> Callable[[int], noise_laws.Bounds]:
+        def enclose(bits: int) -> noise_laws.Bounds:
             (p_lower, p_upper), (g_lower, g_upper) = law.pmf_bounds(bound, bits), law.folded_cdf_bounds(bound, bits)
             return p_lower / g_upper, min(Fraction(1), p_upper / g_lower) if g_lower else Fraction(1)
 
         return enclose
 
     def fits(bound: int) -> bool:
-        within = 1 - beyond_mass(law, bound, changed) if spent else Fraction(1)
-        return within > 0 and any_of(edge(bound), changed) + spent / within <= delta
+        within = 1 - noise_laws.beyond_mass(law, bound, changed) if spent else Fraction(1)
+        return within > 0 and noise_laws.any_of(edge(bound), changed) + spent / within <= delta
 
     return smallest_bound(fits, f"delta {float(delta):.3g} for {changed} changed counts")
 
 
-def _pair(pair: EpsilonDelta | None) -> dict[str, float] | None:
+def _pair(pair: noise_laws.EpsilonDelta | None) -> dict[str, float] | None:
     return None if pair is None else {"epsilon": float_above(pair.epsilon), "delta": float_above(pair.delta)}
 
 
@@ -410,14 +403,14 @@ def _setting_row(setting: NoiseSetting) -> tuple[str, ...]:
     letters = {"epsilon": "ε", "sigma2": "σ²"}
     parameter = [f"{letter} {float(Fraction(law[key])):.5g}" for key, letter in letters.items() if key in law]
     return (
-        "p-table row" if isinstance(noise, FiniteDistribution) else TITLES[NoiseKind(noise.name)],
+        "p-table row" if isinstance(noise, noise_laws.FiniteDistribution) else TITLES[NoiseKind(noise.name)],
         "".join(parameter),
         f"{noise.variance():.5g}",
         "–" if noise.bound is None else f"{noise.bound:,}",
         _shown(setting.of_count),
-        _shown(setting.of_programme or epsilon_delta(noise, setting.changed)),
+        _shown(setting.of_programme or noise_laws.epsilon_delta(noise, setting.changed)),
     )
 
 
-def _shown(pair: EpsilonDelta | None) -> str:
+def _shown(pair: noise_laws.EpsilonDelta | None) -> str:
     return "none" if pair is None else f"{shortened_up(pair.epsilon, 4)}, {shortened_up(pair.delta, 3)}"

@@ -11,10 +11,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from confide.exact import up
-from confide.lab.risk.bounded_noise.averaging import bound_risk
-from confide.lab.risk.bounded_noise.noise_rows import success_probability
+from confide.lab.risk.bounded_noise import ProtectedRegion, RegionQuestion, bound_risk, success_probability
 from confide.lab.risk.bounded_noise.static_programme import Breakdown, StaticProgramme
-from confide.lab.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 from confide.lab.risk.testing.curve_answer import StatedProtection, protection
 from confide.privacy.statements import short_probability
 from confide.releases.boards import BoundedNoiseClaim, ClaimFigure, LossClaim

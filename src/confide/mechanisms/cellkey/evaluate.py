@@ -28,9 +28,8 @@ from confide.mechanisms.cellkey.output import code_records, released_tables
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.releases import Job, NoiseSource, OutcomeLaw, Progress, Residuals, Workspace, require_records
 from confide.releases.dossier import BANNER, AreaSums, Evaluated, Evaluating, LoneFigures, only_run, write_dossier
-from confide.report import charts
+from confide.report import charts, render
 from confide.report.charts import area_maps, require_levels
-from confide.report.rendering import render
 from confide.utility.metrics import bin_label, bin_of
 
 # What the noise does to a table, measured against the truth. Confidential.

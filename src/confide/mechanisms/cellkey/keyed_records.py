@@ -21,18 +21,9 @@ from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.exact import exact_text
 from confide.file_system import private_folder
 from confide.geography import OUTSIDE
+from confide.inputs import records as inputs_records
 from confide.inputs.frame import gather
 from confide.inputs.made_up import MadeUpPeople, RecordForm
-from confide.inputs.records import (
-    ROWS_NAMED,
-    bad_record,
-    blocks_table,
-    code_expressions,
-    column_expressions,
-    count_rows,
-    integer_expression,
-    wrong_type,
-)
 from confide.mechanisms.cellkey.keys import CellSums, Lookup, lower_parts, nobody, of_records, uneven
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise
 from confide.mechanisms.cellkey.programme import CellKeyProblem, Counted
@@ -228,14 +219,14 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
         for keys in _parts(problem)
     ]
     sums = [heavy, large, *below]
-    records, breaks, others = count_rows(engine, source, [*broken.values()], sums, **frame)
+    records, breaks, others = inputs_records.count_rows(engine, source, [*broken.values()], sums, **frame)
     too_heavy, too_large, *lower = others
     if not records:
         return [Finding.of("no-records/contains", where=Place(file=source.file))]
     findings = []
     for (name, condition), number in zip(broken.items(), breaks, strict=True):
         if number:
-            rows = engine.first_rows(source, condition, ROWS_NAMED, **frame)
+            rows = engine.first_rows(source, condition, inputs_records.ROWS_NAMED, **frame)
             gather(engine, source, _ours(problem, name), condition, **frame)
             findings.append(_bad_rows(problem, name, rows, number))
     if too_heavy:
@@ -304,15 +295,15 @@ def write_coded(
 def write_frame(problem: CellKeyProblem, folder: Path) -> Path:
     """The blocks with their numbers, as a file for joins."""
     path = private_folder(folder) / "frame.parquet"
-    write_parquet(blocks_table(problem.spine).select(["code", "block"]), path)
+    write_parquet(inputs_records.blocks_table(problem.spine).select(["code", "block"]), path)
     return path
 
 
 def coded_expressions(engine: Engine, problem: CellKeyProblem) -> dict[str, str]:
     """SQL for each coded column, NULL where a record does not fit; for the block its code."""
     source, data = problem.source, problem.spec.data
-    result = code_expressions(engine, source, problem.attributes, listed=True)
-    key, allowed = integer_expression(engine, source, data.record_key), problem.record_keys
+    result = inputs_records.code_expressions(engine, source, problem.attributes, listed=True)
+    key, allowed = inputs_records.integer_expression(engine, source, data.record_key), problem.record_keys
     result[KEY] = f"CASE WHEN {key} BETWEEN {allowed[0]} AND {allowed[-1]} THEN {key} END"
     millionths = None
     if data.weight is not None:
@@ -334,7 +325,7 @@ def coded_expressions(engine: Engine, problem: CellKeyProblem) -> dict[str, str]
             result[KEY] = f"CASE WHEN {value} = 0 THEN 0 ELSE {result[KEY]} END"
     if problem.frame is not None:
         block = problem.spec.geography.block
-        result[BLOCK] = column_expressions(engine, source, (), block)[block]
+        result[BLOCK] = inputs_records.column_expressions(engine, source, (), block)[block]
     return result
 
 
@@ -397,13 +388,15 @@ def _wrong_types(problem: CellKeyProblem, kinds: Mapping[str, str]) -> list[Find
     source, key = problem.source, problem.spec.data.record_key
     integers = {attribute.name: attribute.is_integer for attribute in problem.attributes} | {key: True}
     wrong = [
-        wrong_type(source, name, kinds, "keys" if name == key else "the codes of the attribute", integer=integer)
+        inputs_records.wrong_type(
+            source, name, kinds, "keys" if name == key else "the codes of the attribute", integer=integer
+        )
         for name, integer in integers.items()
         if kinds[source.theirs(name)] == "other" or (not integer and kinds[source.theirs(name)] != "text")
     ]
     block = problem.spec.geography.block
     if problem.frame is not None and kinds[source.theirs(block)] == "other":
-        wrong.append(wrong_type(source, block, kinds, "the codes of blocks", integer=False))
+        wrong.append(inputs_records.wrong_type(source, block, kinds, "the codes of blocks", integer=False))
     return wrong
 
 
@@ -471,7 +464,7 @@ def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int], number: int) 
     else:
         attribute = next(candidate for candidate in problem.attributes if candidate.name == name)
         what, expected = "a code is not in the schema", attribute.describe_codes()
-    return bad_record(
+    return inputs_records.bad_record(
         "bad-record/number-first-2",
         source,
         _ours(problem, name),

@@ -8,7 +8,6 @@ Tables of given cells are written and read again here as well, with what ``verif
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -407,31 +406,6 @@ def _given(problem: CellKeyProblem, engine: Engine, release: Path, table: GivenT
 # (``docs/proofs/cellkey.md``).
 
 
-@dataclass(frozen=True, eq=False)
-class MarginRows:
-    """The published cells of a margin, on a level by the number of the area among those that are listed."""
-
-    cell: Integers
-    """``area * cells + cell``, ascending."""
-    rows: TableRows
-    areas: pa.Array | None
-
-    def same_as(self, other: MarginRows, order: Sequence[int], shape: Sequence[int]) -> bool:
-        """Whether both have the same figures; ``order`` says which axes of this one are those of the other."""
-        size = int(np.prod(shape, dtype=np.int64))
-        within = _turned(self.cell % size, order, shape)
-        at = np.lexsort((within, self.cell // size))
-        return (
-            np.array_equal(within[at], other.cell % size)
-            and (self.rows.area is None or self.rows.area.take(pa.array(at)).equals(other.rows.area))
-            and all(np.array_equal(values[at], other.rows.figures[name]) for name, values in self.rows.figures.items())
-        )
-
-
-Shared = dict[str, tuple[tuple[str, ...], MarginRows]]
-"""The figures of cross-classifications that more than one table has, as they were met first: variables and cells."""
-
-
 def verify(release: SealedRelease) -> Iterator[Check]:
     """Every table by itself, then what tables have in common."""
     folder, files, question = release.folder, set(release.files), release.facts
@@ -439,16 +413,9 @@ def verify(release: SealedRelease) -> Iterator[Check]:
     names = [*(table.name for table in described.tables), *(table.name for table in described.given)]
     yield tabular.no_other_files(names, files)
     yield tabular.every_format(names, files)
-    times = Counter(
-        _shared_name(level, margin)
-        for table in described.tables
-        for level in table.levels or (None,)
-        for margin in table.margins
-    )
-    repeated = frozenset(margin for margin, number in times.items() if number > 1)
-    shared: Shared = {}
+    shared = tabular.SharedFigures.of(described.tables)
     for table in described.tables:
-        yield from _table(folder, files, described, table, repeated, shared)
+        yield from _table(folder, files, described, table, shared)
     coded = [table.name for table in described.tables]
     yield from tabular.cells_and_areas(folder, coded, files, question["levels"], question["area_names"])
     for given in described.given:
@@ -456,13 +423,8 @@ def verify(release: SealedRelease) -> Iterator[Check]:
             yield from verify_given(folder, files, described, given)
 
 
-def _shared_name(level: str | None, margin: Margin) -> str:
-    """The same for the same cross-classification, whatever order its variables have."""
-    return counted_name(level, "*".join(sorted(variable.name for variable in margin.variables)))
-
-
 def _table(
-    folder: Path, files: set[str], described: PerturbedTables, table: Table, repeated: frozenset[str], shared: Shared
+    folder: Path, files: set[str], described: PerturbedTables, table: Table, shared: tabular.SharedFigures
 ) -> Iterator[Check]:
     if not tabular.table_files(table.name, files):
         return  # said of all tables together
@@ -471,26 +433,12 @@ def _table(
     if rows is None:
         return
     yield _counts(described, table, rows)
-    figures = dict(_by_margin(table, rows))
+    figures = dict(tabular.margin_rows(table, rows))
     if table.levels:
         yield _areas(described, table, rows)
-    yield from _spsn(table, figures, repeated, shared)
+    yield from shared.check(table, figures, "the same members, the same noise")
     if len(table.margins) > 1 and described.magnitude is None:
         yield _near(described, table, figures)
-
-
-def _by_margin(table: Table, rows: TableRows) -> Iterator[tuple[tuple[str | None, str], MarginRows]]:
-    """For each level and margin its cells."""
-    for place, level in enumerate(table.levels or (None,)):
-        here = rows if level is None else rows.on_level(place)
-        areas, number = None, np.zeros(len(here.cell), np.int64)
-        if here.area is not None and level is not None:
-            coded = here.area.dictionary_encode()
-            areas, number = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
-        for position, margin in enumerate(table.margins):
-            of = np.flatnonzero(here.margin == position)
-            chosen = here.where(here.margin == position)
-            yield (level, margin.name), MarginRows(number[of] * margin.cells + here.cell[of], chosen, areas)
 
 
 def _counts(described: PerturbedTables, table: Table, rows: TableRows) -> Check:
@@ -515,38 +463,9 @@ def _areas(described: PerturbedTables, table: Table, rows: TableRows) -> Check:
     return Check(f"{table.name}: areas of the frame", not wrong, detail)
 
 
-def _spsn(
-    table: Table, figures: Mapping[tuple[str | None, str], MarginRows], repeated: frozenset[str], shared: Shared
-) -> Iterator[Check]:
-    """The same cross-classification has the same figures here as in the tables before."""
-    again, wrong = [], []
-    margins = {margin.name: margin for margin in table.margins}
-    for (level, margin), cells in figures.items():
-        name = _shared_name(level, margins[margin])
-        own = tuple(variable.name for variable in margins[margin].variables)
-        if name in shared:
-            names, before = shared[name]
-            again.append(name)
-            order = [own.index(variable) for variable in names]
-            if not cells.same_as(before, order, margins[margin].shape):
-                wrong.append(name)
-        elif name in repeated:
-            shared[name] = own, cells
-    if again:
-        detail = ", ".join(wrong) or f"{len(again)} cross-classifications that tables before it have too"
-        yield Check(f"{table.name}: the same members, the same noise", not wrong, detail)
-
-
-def _turned(cell: Integers, order: Sequence[int], shape: Sequence[int]) -> Integers:
-    """Numbers of cells with their variables in another order."""
-    if list(order) == sorted(order):
-        return cell
-    places = np.unravel_index(cell, tuple(shape))
-    turned = np.ravel_multi_index(tuple(places[at] for at in order), tuple(shape[at] for at in order))
-    return np.asarray(turned, np.int64)
-
-
-def _near(described: PerturbedTables, table: Table, figures: Mapping[tuple[str | None, str], MarginRows]) -> Check:
+def _near(
+    described: PerturbedTables, table: Table, figures: Mapping[tuple[str | None, str], tabular.MarginRows]
+) -> Check:
     """Every cell against its parts by one variable more; variables that leave somebody out do not add up."""
     comparisons, wrong = 0, 0
     for level in table.levels or (None,):

@@ -19,20 +19,11 @@ from confide.engines import Engine, Source
 from confide.errors import Finding, Place, SpecError
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame, reading_facts
+from confide.mechanisms.cellkey import spec as cellkey_spec
 from confide.mechanisms.cellkey.given import GivenTable, find_given
 from confide.mechanisms.cellkey.keys import AbsTable, Lookup, allocate, bias_findings, facts, read_abs
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise, magnitude_noise
-from confide.mechanisms.cellkey.spec import (
-    DERIVED,
-    LARGEST_KEYS,
-    UNSHUFFLED,
-    WEIGHT_UNIT,
-    CellKeyPart,
-    CellKeySpec,
-    CellKeyTable,
-    weighted_step,
-    with_order,
-)
+from confide.mechanisms.cellkey.spec import weighted_step
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
 from confide.releases import LoadedSpec, tabular
@@ -78,7 +69,7 @@ def counted_name(level: str | None, query: str) -> str:
 class CellKeyProblem(tabular.TabularProblem):
     """Everything that decides the release but the records and their keys."""
 
-    spec: CellKeySpec
+    spec: cellkey_spec.CellKeySpec
     schema: Schema | None
     """None where cells are given."""
     records: Source | None
@@ -189,13 +180,13 @@ class CellKeyProblem(tabular.TabularProblem):
     def weighted_step(self) -> int:
         """Weighted figures are multiples of so many millionths."""
         largest = Fraction(0) if self.ptable is None else self.ptable.largest_noise
-        return int(weighted_step(largest, self.spec.data.weight_gap) * WEIGHT_UNIT)
+        return int(weighted_step(largest, self.spec.data.weight_gap) * cellkey_spec.WEIGHT_UNIT)
 
     def _weight_facts(self) -> dict[str, str]:
         """How coarse weighted figures are, where there are any."""
         if self.spec.data.weight is None or self.ptable is None:
             return {}
-        step = Fraction(self.weighted_step, WEIGHT_UNIT)
+        step = Fraction(self.weighted_step, cellkey_spec.WEIGHT_UNIT)
         return {"weight_gap": str(self.spec.data.weight_gap), "weighted_step": str(step)}
 
     def _noise_facts(self) -> Mapping[str, Any] | None:
@@ -213,7 +204,9 @@ class CellKeyProblem(tabular.TabularProblem):
         }
 
 
-def build_table(part: CellKeyTable, schema: Schema, *, spec: CellKeySpec, spine: Spine | None) -> tabular.QueryTable:
+def build_table(
+    part: cellkey_spec.CellKeyTable, schema: Schema, *, spec: cellkey_spec.CellKeySpec, spine: Spine | None
+) -> tabular.QueryTable:
     """A table of a spec. Raises where it cannot be."""
     table = build(part, schema, named=spec.geography.has_names)
     tabular.check_published(table.layout, COLUMNS, spec.output.formats, spine)
@@ -223,7 +216,7 @@ def build_table(part: CellKeyTable, schema: Schema, *, spec: CellKeySpec, spine:
     return table
 
 
-def build(part: CellKeyTable, schema: Schema, *, named: bool = False) -> tabular.QueryTable:
+def build(part: cellkey_spec.CellKeyTable, schema: Schema, *, named: bool = False) -> tabular.QueryTable:
     """The table that a part of a spec, or a request, describes."""
     schema.ordered_query(part.variables)  # refuses what cannot be crossed; columns are in the order of the spec
     query = Query(tuple(schema.variable(name) for name in part.variables))
@@ -293,7 +286,7 @@ class PerturbedTables:
     """The number of units of each level."""
     given: tuple[GivenTable, ...] = ()
     magnitude: Mapping[str, Any] | None = None
-    weighted_step: Fraction = Fraction(1, WEIGHT_UNIT)
+    weighted_step: Fraction = Fraction(1, cellkey_spec.WEIGHT_UNIT)
     """Weighted figures are multiples of this."""
     weight_gap: Fraction = Fraction(1)
     """Neighbouring weights that are thought possible are at most so far apart."""
@@ -328,7 +321,7 @@ def describe(question: Mapping[str, Any]) -> PerturbedTables:
         question["levels"],
         tuple(GivenTable.read(values) for values in question["tables"]) if given else (),
         question["magnitude"],
-        Fraction(question.get("weighted_step", Fraction(1, WEIGHT_UNIT))),
+        Fraction(question.get("weighted_step", Fraction(1, cellkey_spec.WEIGHT_UNIT))),
         Fraction(question.get("weight_gap", 1)),
     )
 
@@ -345,11 +338,13 @@ DERIVED_ORDER = hashlib.sha256(b"confide/cellkey/derived-order/v1").hexdigest()
 def prepare(loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     asked = loaded.spec
-    assert isinstance(asked, CellKeySpec)
+    assert isinstance(asked, cellkey_spec.CellKeySpec)
     # Areas are those of the frame, never those of the records.
     blocks = any(table.levels for table in asked.tables)
     public = tabular.PublicFiles.of(loaded, engine, records=not asked.given, blocks=blocks)
-    ordered = noting(public.findings, lambda: asked.model_copy(update={"cellkey": with_order(loaded, asked.cellkey)}))
+    ordered = noting(
+        public.findings, lambda: asked.model_copy(update={"cellkey": cellkey_spec.with_order(loaded, asked.cellkey)})
+    )
     spec = ordered or asked
     given = noting(public.findings, lambda: find_given(loaded, spec)) if spec.given else ()
     warnings: list[Finding] = []
@@ -377,11 +372,13 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:
     )
 
 
-def _noise(loaded: LoadedSpec, spec: CellKeySpec, warnings: list[Finding]) -> PTable | AbsTable | MagnitudeNoise:
+def _noise(
+    loaded: LoadedSpec, spec: cellkey_spec.CellKeySpec, warnings: list[Finding]
+) -> PTable | AbsTable | MagnitudeNoise:
     """The table of a file, or of parameters; a variance that is not attained is a warning, and so is bias."""
     part = spec.cellkey
     if spec.magnitude is not None:
-        shuffle = None if _order(part) == UNSHUFFLED else _order_key(part)
+        shuffle = None if _order(part) == cellkey_spec.UNSHUFFLED else _order_key(part)
         return magnitude_noise(loaded, spec.magnitude, spec.data.decimals, part.keys, shuffle, warnings)
     if part.lookup == "abs" and part.ptable is not None:
         matrix = read_abs(loaded.resolve(part.ptable), part.small_n, part.big_n)
@@ -405,22 +402,22 @@ def _noise(loaded: LoadedSpec, spec: CellKeySpec, warnings: list[Finding]) -> PT
     return shuffled(design.table(part.keys), part)
 
 
-def _order(part: CellKeyPart) -> str:
+def _order(part: cellkey_spec.CellKeyPart) -> str:
     """In which order the pieces of the table stand: ``secret``, ``derived``, ``none``, or as a ``file`` has them."""
-    if part.lookup == "abs" or part.shuffle == UNSHUFFLED:
-        return UNSHUFFLED
+    if part.lookup == "abs" or part.shuffle == cellkey_spec.UNSHUFFLED:
+        return cellkey_spec.UNSHUFFLED
     if part.shuffle is None and part.pieces is None and part.ptable is not None:
         return "file"
-    return DERIVED if part.shuffle in (None, DERIVED) else "secret"
+    return cellkey_spec.DERIVED if part.shuffle in (None, cellkey_spec.DERIVED) else "secret"
 
 
-def _order_key(part: CellKeyPart) -> ReleaseKey:
-    return ReleaseKey.choose(DERIVED_ORDER if part.shuffle in (None, DERIVED) else str(part.shuffle))
+def _order_key(part: cellkey_spec.CellKeyPart) -> ReleaseKey:
+    return ReleaseKey.choose(DERIVED_ORDER if part.shuffle in (None, cellkey_spec.DERIVED) else str(part.shuffle))
 
 
-def shuffled(table: PTable, part: CellKeyPart) -> PTable:
+def shuffled(table: PTable, part: cellkey_spec.CellKeyPart) -> PTable:
     """The same laws with their intervals cut and put into another order, unless the spec says otherwise."""
-    if _order(part) in (UNSHUFFLED, "file"):
+    if _order(part) in (cellkey_spec.UNSHUFFLED, "file"):
         return table
     pieces = part.pieces or Fraction(max(1, table.modulus // PIECES), table.modulus)
     return modify(table, pieces, _order_key(part))
@@ -437,16 +434,16 @@ def _at(loaded: LoadedSpec) -> Place:
     return loaded.place("cellkey", "ptable")
 
 
-def _check_file(loaded: LoadedSpec, spec: CellKeySpec, table: PTable) -> None:
+def _check_file(loaded: LoadedSpec, spec: cellkey_spec.CellKeySpec, table: PTable) -> None:
     """A table from a file is one for counts, with as many keys as the spec says, if it says so."""
     keys = spec.cellkey.keys if "keys" in spec.cellkey.model_fields_set else table.modulus
-    if table.for_counts and table.modulus == keys <= LARGEST_KEYS:
+    if table.for_counts and table.modulus == keys <= cellkey_spec.LARGEST_KEYS:
         return
     raise SpecError(
         "unfit-ptable/counts",
         where=_at(loaded),
         modulus=table.modulus,
         for_counts=table.for_counts,
-        largest_keys=LARGEST_KEYS,
-        less=table.modulus <= LARGEST_KEYS,
+        largest_keys=cellkey_spec.LARGEST_KEYS,
+        less=table.modulus <= cellkey_spec.LARGEST_KEYS,
     )

@@ -21,10 +21,16 @@ from confide.engines import LocalEngine, Source, format_of
 from confide.errors import Finding, InputError, ParameterError, Place, RunError
 from confide.file_system import private_folder, write_text
 from confide.mechanisms.phsafe.records import SHARED_RULES, check_files
-from confide.mechanisms.phsafe.settings import MOST_PERSONS, PHSafeSettings, Sensitivity, budget_keys
-from confide.mechanisms.phsafe.tables import measured_tables, tables
+from confide.mechanisms.phsafe.settings import (
+    MOST_PERSONS,
+    PHSafeSettings,
+    Sensitivity,
+    budget_keys,
+    measured_tables,
+    tables,
+)
 from confide.mechanisms.phsafe.tabulate import HouseholdFiles, exact_rows, write_persons, write_units
-from confide.mechanisms.safetab.official import CONFIG_KIND, DEFINITIONS, INFINITE, Budget, OfficialConfig
+from confide.mechanisms.safetab.official import CONFIG_KIND, DEFINITIONS, INFINITE, Budget, OfficialConfig, compressed
 from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES
 from confide.privacy import Definition
 from confide.releases.workspace import no_room_is_an_error
@@ -49,7 +55,11 @@ def find_files(data: Path) -> dict[str, Path]:
             found = " and ".join(path.name for path in there)
             findings.append(Finding.of("official-folder/file", where=where, found=found))
         else:
-            findings.append(Finding.of("official-folder/of-households", where=where, stem=stem))
+            packed = compressed(data, stem)
+            if packed:
+                findings.append(Finding.of("official-folder/compressed", where=where, packed=packed, stem=stem))
+            else:
+                findings.append(Finding.of("official-folder/of-households", where=where, stem=stem))
     if findings:
         raise InputError(findings)
     return files
@@ -158,6 +168,23 @@ def read_config(path: Path, sensitivity: Sensitivity = "bureau") -> OfficialConf
     if config.reader == "cef":
         every.append(Finding.of("config-reader/cef-households", where=document.place("reader"), severity="warning"))
     return OfficialConfig(settings, INFINITE in budgets.values(), tuple(every))
+
+
+def config_of(settings: PHSafeSettings) -> dict[str, Any]:
+    """The ``config.json`` that has these settings, which does not say the sensitivity."""
+    names = {definition: name for name, definition in DEFINITIONS.items()}
+    return {
+        BUDGETS: {
+            each.name: {
+                key: settings.budgets.get((each.name, *level), Fraction(0)) for key, level in budget_keys(each).items()
+            }
+            for each in measured_tables()
+        },
+        TAU: {each.name: settings.tau[each.name] for each in measured_tables() if each.tau is not None},
+        "state_filter": list(settings.states),
+        "reader": "csv",
+        "privacy_defn": names[settings.definition],
+    }
 
 
 def _as_errors(findings: Any) -> Iterator[Finding]:

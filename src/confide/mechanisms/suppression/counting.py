@@ -21,27 +21,11 @@ import pyarrow.parquet as pq
 from confide.arrays import Integers
 from confide.engines import Engine, Source, identifier
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
+from confide.inputs import records as inputs_records
 from confide.inputs.made_up import MadeUpPeople, RecordForm
-from confide.inputs.records import (
-    ROWS_NAMED,
-    bad_record,
-    check_codes,
-    check_records,
-    code_expressions,
-    column_expressions,
-    count_rows,
-)
 from confide.mechanisms.suppression import problem as rules
+from confide.mechanisms.suppression import problem as suppression_problem
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem
-from confide.mechanisms.suppression.problem import (
-    MOST,
-    Contributions,
-    Contributors,
-    Levels,
-    PatternProblem,
-    UnionRule,
-    contributors_of,
-)
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem, leaf_codes
 from confide.mechanisms.suppression.spec import MOST_DIGITS, SuppressionData, digits_of, published_figures
 from confide.mechanisms.suppression.structure import Dimension, Flags, LinkedTables
@@ -118,8 +102,8 @@ def check_magnitudes(engine: Engine, source: Source, data: SuppressionData) -> l
         of_weight = _check_number(engine, source, data.weight, data.weight_unit, "weight")
         if not of_weight:
             weight = _digits_expression(engine, source, data.weight, data.weight_unit)
-            rows = engine.first_rows(source, f"({weight}) <= 0", ROWS_NAMED)
-            of_weight = [bad_record("bad-record/weight", source, data.weight, rows)] if rows else []
+            rows = engine.first_rows(source, f"({weight}) <= 0", inputs_records.ROWS_NAMED)
+            of_weight = [inputs_records.bad_record("bad-record/weight", source, data.weight, rows)] if rows else []
         findings += of_weight
     if data.contributor is not None:
         findings += _check_contributor(engine, source, data.contributor)
@@ -138,21 +122,29 @@ def _check_number(engine: Engine, source: Source, name: str, unit: Fraction, key
     # Which unit would do, if one of fewer digits than we read does.
     finer = (Fraction(1, 10**digits) for digits in range(1, MOST_DIGITS + 1))
     enough = next((each for each in finer if not _not_numbers(engine, source, name, each)), None)
-    return [bad_record("bad-record/multiple", source, name, rows, key=key, unit=unit, word=word, enough=enough)]
+    return [
+        inputs_records.bad_record(
+            "bad-record/multiple", source, name, rows, key=key, unit=unit, word=word, enough=enough
+        )
+    ]
 
 
 def _not_numbers(engine: Engine, source: Source, name: str, unit: Fraction) -> list[int]:
     number = _digits_expression(engine, source, name, unit)
     step = int(unit * 10 ** (digits_of(unit) or 0))
-    return engine.first_rows(source, f"({number}) IS NULL OR ({number}) % {step} <> 0", ROWS_NAMED)
+    return engine.first_rows(source, f"({number}) IS NULL OR ({number}) % {step} <> 0", inputs_records.ROWS_NAMED)
 
 
 def _signs(engine: Engine, source: Source, data: SuppressionData) -> list[Finding]:
     name, value = str(data.value), _digits_expression(engine, source, str(data.value), data.unit)
     below = data.below_zero or Fraction(0)
     least = -int(below * 10 ** (digits_of(data.unit) or 0))
-    rows = engine.first_rows(source, f"({value}) < {least}", ROWS_NAMED)
-    return [bad_record("bad-record/negative", source, name, rows, below=below, least=-below)] if rows else []
+    rows = engine.first_rows(source, f"({value}) < {least}", inputs_records.ROWS_NAMED)
+    return (
+        [inputs_records.bad_record("bad-record/negative", source, name, rows, below=below, least=-below)]
+        if rows
+        else []
+    )
 
 
 def _check_contributor(engine: Engine, source: Source, name: str) -> list[Finding]:
@@ -160,8 +152,10 @@ def _check_contributor(engine: Engine, source: Source, name: str) -> list[Findin
     if kinds.get(theirs) not in ("integer", "text"):
         place = Place(file=source.file, column=theirs)
         return [Finding.of("no-contributor", where=place, theirs_known=theirs in kinds)]
-    rows = engine.first_rows(source, f"{identifier(theirs)} IS NULL OR trim({_text(source, name)}) = ''", ROWS_NAMED)
-    return [bad_record("bad-record/no-contributor", source, name, rows)] if rows else []
+    rows = engine.first_rows(
+        source, f"{identifier(theirs)} IS NULL OR trim({_text(source, name)}) = ''", inputs_records.ROWS_NAMED
+    )
+    return [inputs_records.bad_record("bad-record/no-contributor", source, name, rows)] if rows else []
 
 
 def _check_total(engine: Engine, source: Source, data: SuppressionData) -> list[Finding]:
@@ -170,7 +164,7 @@ def _check_total(engine: Engine, source: Source, data: SuppressionData) -> list[
     terms = [f"CAST(abs({of[VALUE]}) AS DOUBLE)", *([f"CAST({of[WEIGHT]} AS DOUBLE)"] if WEIGHT in of else [])]
     below = [f"{float((data.below_zero or 0) * 10 ** (digits_of(data.unit) or 0))}e0", *terms[1:]]
     sums = [f"coalesce(sum({' * '.join(factors)}), 0)" for factors in (terms, below)]
-    _, _, totals = count_rows(engine, source, [], sums)
+    _, _, totals = inputs_records.count_rows(engine, source, [], sums)
     in_digits = 10 ** (digits_of(data.figure_unit) or 0)
     if max(totals) < LARGEST_TOTAL // max(1, int(data.figure_unit * in_digits)):
         return []
@@ -271,8 +265,8 @@ class Truth:
     number: Integers = field(repr=False)
     who: Integers = field(repr=False)
     """Of a cell with one contributor the number of that one; of others any number."""
-    contributions: Contributions | None = field(repr=False, default=None)
-    contributors: Contributors | None = field(repr=False, default=None)
+    contributions: suppression_problem.Contributions | None = field(repr=False, default=None)
+    contributors: suppression_problem.Contributors | None = field(repr=False, default=None)
     """Magnitudes: who gave what to every cell."""
     base: Integers | None = field(repr=False, default=None)
     """What everybody knows figures not to be below, where that is less than zero."""
@@ -283,9 +277,9 @@ def check_figures(engine: Engine, problem: SuppressionProblem, frame: Path | Non
     source, attributes = problem.records, problem.attributes
     if frame is not None and problem.frame is not None:
         block, spine = problem.spec.geography.block, problem.frame.spine
-        findings = check_records(engine, source, attributes, block, spine, frame)
+        findings = inputs_records.check_records(engine, source, attributes, block, spine, frame)
     else:
-        findings = check_codes(engine, source, attributes)
+        findings = inputs_records.check_codes(engine, source, attributes)
     if not findings and problem.spec.data.value is not None:
         findings = check_magnitudes(engine, source, problem.spec.data)
     return findings
@@ -342,14 +336,14 @@ def _read_magnitudes(
     value, base = joined(linked, values, people(records.added)), joined(linked, bases, people(records.lowest))
     cell, of = (np.concatenate(each) for each in zip(*entries, strict=True))
     known = (records.added - records.lowest)[of]
-    contributors = contributors_of(cell, records.person[of], np.abs(records.added)[of], known, base)
+    contributors = suppression_problem.contributors_of(cell, records.person[of], np.abs(records.added)[of], known, base)
     dominance = problem.spec.suppression.dominance
     number, largest = contributors.largest(max(2, dominance.n if dominance else 2))
-    contributions = Contributions(number, largest)
+    contributions = suppression_problem.Contributions(number, largest)
     return Truth(value, number, contributors.alone, contributions, contributors, base)
 
 
-def pose_problem(problem: SuppressionProblem, truth: Truth) -> PatternProblem:
+def pose_problem(problem: SuppressionProblem, truth: Truth) -> suppression_problem.PatternProblem:
     """Primary rules, bounds and weights, as the spec has them."""
     part = problem.spec.suppression
     linked = problem.programme.linked
@@ -357,7 +351,11 @@ def pose_problem(problem: SuppressionProblem, truth: Truth) -> PatternProblem:
     levels = primary_levels(problem, truth)
     keep = problem.programme.kept(part.keep)
     contributors = truth.contributors
-    union_rule = None if contributors is None else UnionRule(contributors, partial(magnitude_levels, problem))
+    union_rule = (
+        None
+        if contributors is None
+        else suppression_problem.UnionRule(contributors, partial(magnitude_levels, problem))
+    )
     return pose(
         linked,
         truth.value,
@@ -374,26 +372,31 @@ def pose_problem(problem: SuppressionProblem, truth: Truth) -> PatternProblem:
     )
 
 
-def primary_levels(problem: SuppressionProblem, truth: Truth) -> Levels:
+def primary_levels(problem: SuppressionProblem, truth: Truth) -> suppression_problem.Levels:
     """The cells that are primary by any rule, with the largest protection levels."""
     if truth.contributors is not None:
         return magnitude_levels(problem, truth.contributors)
     return levels_by_rules(problem, truth.value, truth.number, truth.contributions)
 
 
-def magnitude_levels(problem: SuppressionProblem, contributors: Contributors) -> Levels:
+def magnitude_levels(
+    problem: SuppressionProblem, contributors: suppression_problem.Contributors
+) -> suppression_problem.Levels:
     """The same for magnitudes, from those who contribute to cells, or to several cells together.
 
     Rules see amounts, which are at least zero: weights times values, without their sign.
     """
     dominance = problem.spec.suppression.dominance
     number, largest = contributors.largest(max(2, dominance.n if dominance else 2))
-    return levels_by_rules(problem, contributors.size, number, Contributions(number, largest))
+    return levels_by_rules(problem, contributors.size, number, suppression_problem.Contributions(number, largest))
 
 
 def levels_by_rules(
-    problem: SuppressionProblem, size: Integers, number: Integers, contributions: Contributions | None
-) -> Levels:
+    problem: SuppressionProblem,
+    size: Integers,
+    number: Integers,
+    contributions: suppression_problem.Contributions | None,
+) -> suppression_problem.Levels:
     """The primary cells by the rules of the spec.
 
     Args:
@@ -403,22 +406,22 @@ def levels_by_rules(
         contributions: The largest contributions; None for counts.
     """
     part = problem.spec.suppression
-    levels = Levels.none(len(size))
+    levels = suppression_problem.Levels.none(len(size))
     if part.threshold is not None:
         few = rules.threshold(number, part.threshold, zeros=part.zeros == "primary", lower=part.lower)
         levels = levels.also(few if contributions is None else _ranged(few, size, part.range))
     if contributions is not None and part.dominance is not None:
         levels = levels.also(rules.dominance(size, contributions, part.dominance.n, part.dominance.k))
     if contributions is not None and part.p is not None:
-        levels = levels.also(rules.pq(size, contributions, part.p, part.q or MOST))
+        levels = levels.also(rules.pq(size, contributions, part.p, part.q or suppression_problem.MOST))
     return levels
 
 
-def _ranged(few: Levels, value: Integers, percent: Fraction) -> Levels:
+def _ranged(few: suppression_problem.Levels, value: Integers, percent: Fraction) -> suppression_problem.Levels:
     """Cells of few contributors: their magnitude is kept that far away, up and down, and by one at least."""
-    away = np.array([max(1, ceil(percent / MOST * int(x))) for x in value], np.int64)
+    away = np.array([max(1, ceil(percent / suppression_problem.MOST * int(x))) for x in value], np.int64)
     level = np.where(few.primary, away, 0)
-    return Levels(few.primary, np.minimum(level, value), level, np.zeros_like(level))
+    return suppression_problem.Levels(few.primary, np.minimum(level, value), level, np.zeros_like(level))
 
 
 def _all_leaves(
@@ -538,5 +541,12 @@ def _blocks(problem: SuppressionProblem, codes: list[str]) -> Integers:
 def _expressions(engine: Engine, problem: SuppressionProblem) -> dict[str, str]:
     source, block = problem.records, problem.spec.geography.block
     # An attribute may have any name, also that of a column of ours.
-    keys = {OF_ATTRIBUTE + name: code for name, code in code_expressions(engine, source, problem.attributes).items()}
-    return keys if problem.frame is None else keys | {BLOCK: column_expressions(engine, source, (), block)[block]}
+    keys = {
+        OF_ATTRIBUTE + name: code
+        for name, code in inputs_records.code_expressions(engine, source, problem.attributes).items()
+    }
+    return (
+        keys
+        if problem.frame is None
+        else keys | {BLOCK: inputs_records.column_expressions(engine, source, (), block)[block]}
+    )

@@ -32,9 +32,8 @@ from confide.mechanisms.suppression.variables import Variable
 from confide.releases import Progress, Workspace, require_records
 from confide.releases.dossier import BANNER, AreaSums, Evaluated, Evaluating, LoneFigures, only_run, write_dossier
 from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, released
-from confide.report import charts
+from confide.report import charts, render
 from confide.report.charts import AreaMeasure, area_maps
-from confide.report.rendering import render
 
 # How well suppressed cells are protected: the attacker's intervals beside the truth and the protection that was asked
 # for.

@@ -16,18 +16,8 @@ from scipy import sparse
 
 from confide.arrays import Integers
 from confide.mechanisms.suppression import flows
+from confide.mechanisms.suppression import problem as suppression_problem
 from confide.mechanisms.suppression.flows import cheapest
-from confide.mechanisms.suppression.problem import (
-    LARGEST,
-    NOBODY,
-    Contributors,
-    Levels,
-    Pattern,
-    PatternProblem,
-    ProtectionNeed,
-    cannot_protect,
-    not_found,
-)
 from confide.mechanisms.suppression.structure import UNION, Flags, Structure
 from confide.mechanisms.suppression.variables import Lifting
 
@@ -47,7 +37,7 @@ CAREFUL = 500
 class Protection:
     """A pattern as it grows, with the movements that prove it safe."""
 
-    def __init__(self, problem: PatternProblem, suppressed: Flags | None = None):
+    def __init__(self, problem: suppression_problem.PatternProblem, suppressed: Flags | None = None):
         self.problem = problem
         self.suppressed: Flags = (problem.begun if suppressed is None else suppressed | problem.begun).copy()
         self.flows = flows.FeasibleFlows(problem)
@@ -88,7 +78,7 @@ class Protection:
         own."""
         return self.needs[cell].met(*self.flows.reach(cell)) and not self._tied(cell)
 
-    def carried(self, problem: PatternProblem, cells: Integers, union: Integers) -> Protection:
+    def carried(self, problem: suppression_problem.PatternProblem, cells: Integers, union: Integers) -> Protection:
         """The same pattern and its movements for a problem with more cells at the end: each is a union of these."""
         more = len(problem.value) - len(self.suppressed)
         protection = Protection(problem, np.append(self.suppressed, np.ones(more, np.bool_)))
@@ -140,12 +130,12 @@ class Protection:
 
     def _meet(
         self,
-        need: ProtectionNeed,
+        need: suppression_problem.ProtectionNeed,
         *,
         new: bool,
         without: int | None = None,
         widest: int | None = None,
-        known: int = NOBODY,
+        known: int = suppression_problem.NOBODY,
     ) -> bool:
         """Lets a cell fall and rise as far as it must, for all that somebody knows."""
         cell = need.cell
@@ -190,7 +180,7 @@ class Protection:
                 served = False
         return served
 
-    def need_of(self, cell: int, person: int) -> ProtectionNeed:
+    def need_of(self, cell: int, person: int) -> suppression_problem.ProtectionNeed:
         """What a cell must be able to do for all that a contributor knows: it cannot fall below what that one gave."""
         low = int(self.problem.low[cell])
         known = low if self.problem.insiders is None else max(low, self._known_of(cell, person))
@@ -208,7 +198,7 @@ class Protection:
             for part, floor in own.items()
             if part in inside or not inside.isdisjoint(self._totals_of(part))
         ]
-        return int(low[cell]) + max(more, default=-LARGEST)
+        return int(low[cell]) + max(more, default=-suppression_problem.LARGEST)
 
     def _totals_of(self, part: int) -> set[int]:
         if part not in self._totals:
@@ -228,7 +218,15 @@ class Protection:
             if not self.flows.serves(self.need_of(cell, person), person, without=without)
         }
 
-    def _move(self, cell: int, by: int, *, known: int = NOBODY, new: bool = True, widest: int | None = None) -> bool:
+    def _move(
+        self,
+        cell: int,
+        by: int,
+        *,
+        known: int = suppression_problem.NOBODY,
+        new: bool = True,
+        widest: int | None = None,
+    ) -> bool:
         # Regions grow from the cell outwards: a programme over all tables is seldom needed, and takes long.
         fractions = 0
         for number, region in enumerate(self._regions.near(cell, self.suppressed), 1):
@@ -309,18 +307,26 @@ class Protection:
         )
 
 
-def protect(problem: PatternProblem, *, begin: Flags | None = None, advance: Advance | None = None) -> Protection:
+def protect(
+    problem: suppression_problem.PatternProblem, *, begin: Flags | None = None, advance: Advance | None = None
+) -> Protection:
     """A safe pattern, begun with what is suppressed already, and the movements that prove it. Raises where a cell
     cannot be protected."""
     protection = Protection(problem, begin)
     failed = protection.complete(advance=advance)
     if failed:
-        raise not_found(len(protection.missed)) if protection.missed else cannot_protect(failed)
+        raise (
+            suppression_problem.not_found(len(protection.missed))
+            if protection.missed
+            else suppression_problem.cannot_protect(failed)
+        )
     protection.thin_out()
     return protection
 
 
-def heuristic(problem: PatternProblem, *, begin: Flags | None = None, advance: Advance | None = None) -> Pattern:
+def heuristic(
+    problem: suppression_problem.PatternProblem, *, begin: Flags | None = None, advance: Advance | None = None
+) -> suppression_problem.Pattern:
     """A safe pattern, primary cell by primary cell (:func:`protect`), without its proof.
 
     Args:
@@ -332,7 +338,7 @@ def heuristic(problem: PatternProblem, *, begin: Flags | None = None, advance: A
         ParameterError: Some cells cannot be protected, whatever else is suppressed.
     """
     protection = protect(problem, begin=begin, advance=advance)
-    return Pattern(protection.suppressed, problem.cost(protection.suppressed), "heuristic")
+    return suppression_problem.Pattern(protection.suppressed, problem.cost(protection.suppressed), "heuristic")
 
 
 # Unions of hidden cells in one sum: their figure follows from a published total and the published parts.
@@ -360,14 +366,14 @@ class KnownUnions:
     cells: Integers
     union: Integers
     """For each cell the number of its union."""
-    levels: Levels
-    merged: Contributors
+    levels: suppression_problem.Levels
+    merged: suppression_problem.Contributors
 
     def __len__(self) -> int:
         return len(self.levels.primary)
 
 
-def known_unions(problem: PatternProblem, suppressed: Flags) -> list[Integers]:
+def known_unions(problem: suppression_problem.PatternProblem, suppressed: Flags) -> list[Integers]:
     """The hidden cells of every sum whose total is published, if some of its parts are published too.
 
     Sub-totals that no table lists are hidden, and add up to nothing by themselves: their own parts stand for them.
@@ -405,7 +411,7 @@ def known_unions(problem: PatternProblem, suppressed: Flags) -> list[Integers]:
     return list(unions.values())
 
 
-def sensitive_unions(problem: PatternProblem, suppressed: Flags) -> KnownUnions | None:
+def sensitive_unions(problem: suppression_problem.PatternProblem, suppressed: Flags) -> KnownUnions | None:
     """The known unions that the rules call sensitive; None where there is none, or no rule for unions."""
     rule = problem.union_rule
     if rule is None:
@@ -427,19 +433,19 @@ def sensitive_unions(problem: PatternProblem, suppressed: Flags) -> KnownUnions 
     )
 
 
-def with_unions(problem: PatternProblem, unions: KnownUnions) -> PatternProblem:
+def with_unions(problem: suppression_problem.PatternProblem, unions: KnownUnions) -> suppression_problem.PatternProblem:
     """The problem with a primary cell for each union, which is in no table."""
     number, structure = len(unions), problem.structure
     entries = sparse.csr_array(
         (np.ones(len(unions.cells)), (unions.union, unions.cells)), shape=(number, structure.cells)
     )
     matrix = sparse.csr_array(sparse.block_array([[structure.matrix, None], [entries, -sparse.eye_array(number)]]))
-    none = np.full(number, NOBODY, np.int64)
+    none = np.full(number, suppression_problem.NOBODY, np.int64)
     value, low = np.zeros(number, np.int64), np.zeros(number, np.int64)
     np.add.at(value, unions.union, problem.value[unions.cells])
     np.add.at(low, unions.union, problem.low[unions.cells])
     old, new = problem.levels, unions.levels
-    levels = Levels(*(np.concatenate([getattr(old, name), getattr(new, name)]) for name in LEVELS))
+    levels = suppression_problem.Levels(*(np.concatenate([getattr(old, name), getattr(new, name)]) for name in LEVELS))
     no, yes = np.zeros(number, np.bool_), np.ones(number, np.bool_)
     return replace(
         problem,
@@ -477,7 +483,7 @@ def open_unions(protection: Protection) -> Protection:
         protection = protection.carried(problem, unions.cells, unions.union)
         failed = protection.complete()
         if failed:
-            raise cannot_protect(failed)
+            raise suppression_problem.cannot_protect(failed)
         rounds += 1
         if rounds <= THINNED:
             protection.thin_out(among=protection.suppressed & ~np.append(before, np.ones(len(unions), np.bool_)))

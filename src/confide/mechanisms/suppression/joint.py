@@ -26,16 +26,8 @@ from scipy.sparse import csgraph
 
 from confide.arrays import Integers
 from confide.errors import ParameterError
-from confide.mechanisms.suppression.structure import (
-    JOINT,
-    Dimension,
-    LinkedTables,
-    Structure,
-    TableDimensions,
-    is_whole,
-    link,
-    minimise,
-)
+from confide.mechanisms.suppression import structure as suppression_structure
+from confide.mechanisms.suppression.structure import TableDimensions
 from confide.messages import Messages, messages
 
 # Which linked tables need a joint table: their divisions as the vertices of a hypergraph, tables as its edges.
@@ -91,7 +83,7 @@ def joint_groups(
     return taken, tuple(beyond)
 
 
-def _divisions(dimension: Dimension) -> Iterator[Division]:
+def _divisions(dimension: suppression_structure.Dimension) -> Iterator[Division]:
     """What a dimension divides; what further hierarchies of it divide, by their names."""
     first = set(dimension.inner)
     for way, code, parts in dimension.divisions:
@@ -100,7 +92,7 @@ def _divisions(dimension: Dimension) -> Iterator[Division]:
 
 
 def _smaller(
-    trees: dict[str, Dimension | None], group: list[TableMargin], most: int, together: int
+    trees: dict[str, suppression_structure.Dimension | None], group: list[TableMargin], most: int, together: int
 ) -> Iterator[list[TableMargin]]:
     """Joint tables that say less than that of a whole group, and are true all the same: those of three of its tables,
     and those of all with variables that are less divided."""
@@ -116,7 +108,7 @@ def _smaller(
             yield part
 
 
-def _coarser(trees: dict[str, Dimension | None], group: list[TableMargin]) -> list[TableMargin]:
+def _coarser(trees: dict[str, suppression_structure.Dimension | None], group: list[TableMargin]) -> list[TableMargin]:
     """The margins with the finest divisions of one variable left out: of the one with most codes that has levels."""
     divisions = frozenset().union(*(margin.divisions for margin in group))
     depths = {each: _depth(tree_of(trees, each[0]), each[1]) for each in divisions}
@@ -182,12 +174,14 @@ def _components(margins: list[TableMargin], separator: frozenset[Division]) -> l
     return [sorted(joined, key=lambda margin: margin.table) for _, joined in parts]
 
 
-def _fits(trees: dict[str, Dimension | None], group: list[TableMargin], most: int, together: int) -> bool:
+def _fits(
+    trees: dict[str, suppression_structure.Dimension | None], group: list[TableMargin], most: int, together: int
+) -> bool:
     cells, hanging = _size(trees, group)
     return cells <= most and hanging <= together
 
 
-def _size(trees: dict[str, Dimension | None], group: list[TableMargin]) -> tuple[int, int]:
+def _size(trees: dict[str, suppression_structure.Dimension | None], group: list[TableMargin]) -> tuple[int, int]:
     """The cells of a group's joint table, and how many of them hang together: those that agree in all variables that
     every margin of the group divides alike."""
     divisions = frozenset().union(*(margin.divisions for margin in group))
@@ -204,7 +198,7 @@ def _size(trees: dict[str, Dimension | None], group: list[TableMargin]) -> tuple
 # Trees of variables over all tables, as far as some divisions go.
 
 
-def whole_trees(tables: Sequence[TableDimensions]) -> dict[str, Dimension | None]:
+def whole_trees(tables: Sequence[TableDimensions]) -> dict[str, suppression_structure.Dimension | None]:
     """For each variable the tree of all tables together; None where tables divide a code into different parts."""
     parts: dict[str, dict[str, tuple[str, ...]]] = {}
     crossing: set[str] = set()
@@ -223,23 +217,25 @@ def whole_trees(tables: Sequence[TableDimensions]) -> dict[str, Dimension | None
     }
 
 
-def _from_parts(name: str, total: str, parts: dict[str, tuple[str, ...]]) -> Dimension:
+def _from_parts(name: str, total: str, parts: dict[str, tuple[str, ...]]) -> suppression_structure.Dimension:
     codes, parent, at = [total], [-1], 0
     while at < len(codes):
         for code in parts.get(codes[at] if at else TOTAL, ()):
             codes.append(code)
             parent.append(at)
         at += 1
-    return Dimension(name, tuple(codes), tuple(parent))
+    return suppression_structure.Dimension(name, tuple(codes), tuple(parent))
 
 
-def tree_of(trees: dict[str, Dimension | None], name: str) -> Dimension:
+def tree_of(trees: dict[str, suppression_structure.Dimension | None], name: str) -> suppression_structure.Dimension:
     tree = trees[name]
     assert tree is not None
     return tree
 
 
-def divided_dimensions(trees: dict[str, Dimension | None], divisions: frozenset[Division]) -> tuple[Dimension, ...]:
+def divided_dimensions(
+    trees: dict[str, suppression_structure.Dimension | None], divisions: frozenset[Division]
+) -> tuple[suppression_structure.Dimension, ...]:
     """The trees of the variables that are divided, as far as they are."""
     dimensions = []
     for name in trees:
@@ -256,11 +252,11 @@ def divided_dimensions(trees: dict[str, Dimension | None], divisions: frozenset[
     return tuple(dimensions)
 
 
-def named(dimension: Dimension, code: int) -> str:
+def named(dimension: suppression_structure.Dimension, code: int) -> str:
     return dimension.codes[code] if code else TOTAL
 
 
-def _depth(tree: Dimension, code: str) -> int:
+def _depth(tree: suppression_structure.Dimension, code: str) -> int:
     at, depth = 0 if code == TOTAL else tree.codes.index(code), 0
     while at:
         at, depth = tree.parent[at], depth + 1
@@ -282,7 +278,7 @@ class JointTable:
     """All kinds of people that some tables tell apart together: a cell for every combination of finest codes."""
 
     tables: tuple[str, ...]
-    dimensions: tuple[Dimension, ...]
+    dimensions: tuple[suppression_structure.Dimension, ...]
     """Each variable as far down as these tables divide it together."""
     first: int
     """The number of its first cell in the structure; the others follow, in C order."""
@@ -303,7 +299,7 @@ class JointTable:
     def cells(self) -> int:
         return prod(self.shape)
 
-    def places(self, dimension: Dimension, finest: Integers) -> Integers:
+    def places(self, dimension: suppression_structure.Dimension, finest: Integers) -> Integers:
         """Where codes of a finer tree of the same variable stand among the leaves of this table's."""
         own = next(each for each in self.dimensions if each.name == dimension.name)
         number = {own.codes[leaf]: at for at, leaf in enumerate(self.leaves[self.dimensions.index(own)])}
@@ -314,7 +310,9 @@ class JointTable:
         return places
 
 
-def with_joint(linked: LinkedTables, *, most: int = MOST_JOINT_CELLS, together: int = MOST_TOGETHER) -> LinkedTables:
+def with_joint(
+    linked: suppression_structure.LinkedTables, *, most: int = MOST_JOINT_CELLS, together: int = MOST_TOGETHER
+) -> suppression_structure.LinkedTables:
     """Linked tables with the joint tables that say more than their equations, as far as these are not too large.
 
     Args:
@@ -362,18 +360,18 @@ def with_joint(linked: LinkedTables, *, most: int = MOST_JOINT_CELLS, together: 
     wider = sparse.csr_array((structure.matrix.data, structure.matrix.indices, structure.matrix.indptr))
     wider.resize((structure.rows, size))
     matrix = sparse.csr_array(sparse.vstack([wider, more]))
-    axis = np.concatenate([structure.axis, np.full(number, JOINT, np.int64)])
+    axis = np.concatenate([structure.axis, np.full(number, suppression_structure.JOINT, np.int64)])
     listed = np.concatenate([linked.listed, np.zeros(size - structure.cells, np.bool_)])
-    extended = Structure(matrix, np.concatenate([structure.total, total]), axis)
+    extended = suppression_structure.Structure(matrix, np.concatenate([structure.total, total]), axis)
     return replace(linked, structure=extended, listed=listed, joint=tuple(joint), beyond=beyond)
 
 
-def linked_people(tables: Sequence[TableDimensions]) -> LinkedTables:
+def linked_people(tables: Sequence[TableDimensions]) -> suppression_structure.LinkedTables:
     """Tables of the same people put together: :func:`link`, with the joint tables."""
-    return with_joint(link(tables))
+    return with_joint(suppression_structure.link(tables))
 
 
-def joint_facts(linked: LinkedTables) -> dict[str, Any] | None:
+def joint_facts(linked: suppression_structure.LinkedTables) -> dict[str, Any] | None:
     """What of the tables is considered as counting the same people, and what is not; None where sums say it all."""
     if not linked.joint and not linked.beyond:
         return None
@@ -407,7 +405,7 @@ def joint_in_words(facts: Mapping[str, Any] | None, text: Messages | None = None
     ]
 
 
-def people_behind(linked: LinkedTables, value: Integers) -> Integers | None:
+def people_behind(linked: suppression_structure.LinkedTables, value: Integers) -> Integers | None:
     """Figures for the joint tables where the records are not at hand: some that the tables' figures are margins of.
 
     Which of them does not matter: what an attacker cannot rule out is the same from wherever one begins. None if none
@@ -417,7 +415,7 @@ def people_behind(linked: LinkedTables, value: Integers) -> Integers | None:
         ParameterError: The tables are not those of the same people: no joint table has them as margins.
     """
     structure = linked.structure
-    own = structure.axis == JOINT
+    own = structure.axis == suppression_structure.JOINT
     first = linked.joint[0].first
     matrix = sparse.csr_array(structure.matrix[own])[:, first:]
     rhs = value[structure.total[own]]
@@ -435,18 +433,18 @@ def people_behind(linked: LinkedTables, value: Integers) -> Integers | None:
         cells = by_cell[slice(*np.searchsorted(of_cell[by_cell], (label, label + 1)))]
         part, side = sparse.csr_array(graph[rows][:, cells]), rhs[rows].astype(np.float64)
         cost, low, high = np.zeros(len(cells)), np.zeros(len(cells)), np.full(len(cells), np.inf)
-        solved = minimise(cost, part, side, low, high)
+        solved = suppression_structure.minimise(cost, part, side, low, high)
         if solved is None:
             raise ParameterError("tables-disagree/people")
-        if not is_whole(solved.values):
-            solved = minimise(cost, part, side, low, high, integer=True, nodes=NODES)
-        if solved is None or not is_whole(solved.values):
+        if not suppression_structure.is_whole(solved.values):
+            solved = suppression_structure.minimise(cost, part, side, low, high, integer=True, nodes=NODES)
+        if solved is None or not suppression_structure.is_whole(solved.values):
             return None
         people[at[cells]] = np.rint(solved.values).astype(np.int64)
     return people
 
 
-def longest_variable(linked: LinkedTables) -> tuple[int, Integers] | None:
+def longest_variable(linked: suppression_structure.LinkedTables) -> tuple[int, Integers] | None:
     """The variable with most codes, as areas have, numbered as equations do, and for each cell its code; 0 where a cell
     is a total over it. None where there is none, or tables divide it differently."""
     trees = whole_trees(linked.tables)
@@ -472,7 +470,7 @@ def longest_variable(linked: LinkedTables) -> tuple[int, Integers] | None:
     return names.index(name), of_cell
 
 
-def _above(linked: LinkedTables, table: JointTable, margin: TableMargin) -> Integers:
+def _above(linked: suppression_structure.LinkedTables, table: JointTable, margin: TableMargin) -> Integers:
     """For each cell of a joint table the number of the cell of a margin that it is a part of."""
     layout, numbers = linked.tables[margin.table], linked.numbers[margin.table]
     place = np.zeros(table.shape, np.int64)

@@ -24,20 +24,12 @@ from confide.engines import Engine, write_parquet
 from confide.errors import ConfideError, Finding
 from confide.file_system import private_folder
 from confide.inputs.records import blocks_table, records_fingerprint
+from confide.mechanisms.suppression import output as suppression_output
 from confide.mechanisms.suppression import output as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
 from confide.mechanisms.suppression.given import cells
 from confide.mechanisms.suppression.given.assumed import assumptions
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
-from confide.mechanisms.suppression.output import (
-    SuppressionExplained,
-    described_table,
-    in_words,
-    protection_in_words,
-    rules_in_words,
-    suppression_statement,
-    table_rows,
-)
 from confide.mechanisms.suppression.problem import PatternProblem
 from confide.mechanisms.suppression.programme import SuppressionProblem, prepare
 from confide.mechanisms.suppression.spec import SuppressionSpec
@@ -59,7 +51,7 @@ class Suppression(Mechanism[SuppressionProblem]):
 
     name = "suppression"
     spec = SuppressionSpec
-    explain = SuppressionExplained()
+    explain = suppression_output.SuppressionExplained()
     can: ClassVar = {
         "draft": "confide.mechanisms.suppression.spec:draft_suppression",
         "draft_from": "confide.mechanisms.suppression.spec:draft_suppression_from",
@@ -122,9 +114,9 @@ class Suppression(Mechanism[SuppressionProblem]):
         return {
             "privacy": {
                 "loss": None,
-                "in_words": in_words(),
-                "rules": rules_in_words(plan.question),
-                "protection": protection_in_words(plan.question),
+                "in_words": suppression_output.in_words(),
+                "rules": suppression_output.rules_in_words(plan.question),
+                "protection": suppression_output.protection_in_words(plan.question),
             },
             "noise": {"sampler": None, "key": None},
         }
@@ -136,15 +128,17 @@ class Suppression(Mechanism[SuppressionProblem]):
         programme = problem.programme
         with job.progress.stage("Writing tables", len(programme.tables)) as advance:
             for table, at in zip(programme.tables, programme.linked.numbers, strict=True):
-                rows = partial(table_rows, table, figures[at], suppressed[at], magnitude=magnitude, unit=unit)
-                described = described_table(table, magnitude=magnitude, unit=unit)
+                rows = partial(
+                    suppression_output.table_rows, table, figures[at], suppressed[at], magnitude=magnitude, unit=unit
+                )
+                described = suppression_output.described_table(table, magnitude=magnitude, unit=unit)
                 described.publish(release, rows, output, problem.area_names)
                 advance(1)
             if programme.areas:
                 publish_areas(release, programme.areas, problem.area_names)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
-        return {STATEMENT: suppression_statement(manifest)}
+        return {STATEMENT: suppression_output.suppression_statement(manifest)}
 
     def verify(self, release: SealedRelease) -> Iterator[Check]:
         return verification.verify(release)

@@ -26,16 +26,9 @@ from scipy import optimize, sparse
 
 from confide.arrays import Floats, Integers
 from confide.errors import ParameterError
+from confide.mechanisms.suppression import structure as suppression_structure
 from confide.mechanisms.suppression.heuristic import Advance, Protection, heuristic, protect
 from confide.mechanisms.suppression.problem import NOBODY, Levels, Pattern, PatternProblem
-from confide.mechanisms.suppression.structure import (
-    Flags,
-    LinkedTables,
-    Structure,
-    TableDimensions,
-    minimise,
-    simple_tables,
-)
 
 SMALL = 1e-6
 SOLVED = 0
@@ -97,7 +90,7 @@ class _Master:
         matrix = sparse.csr_array(np.array(self.rows)) if self.rows else sparse.csr_array((0, len(cost)))
         sides = np.array(self.sides)
         nodes = effort.nodes if integer else None
-        solution = minimise(
+        solution = suppression_structure.minimise(
             cost, matrix, (sides, np.full(len(sides), np.inf)), self.low, self.high, integer=integer, nodes=nodes
         )
         if solution is None:
@@ -191,7 +184,7 @@ def _whole_rounds(
             break
         bound = max(bound, solved[1])
         x = np.rint(solved[0])
-        suppressed: Flags = x > 1 / 2
+        suppressed: suppression_structure.Flags = x > 1 / 2
         broken = list(_broken(problem, requirements, x, effort, proofs))
         if not broken:
             proof = Protection(problem, suppressed)
@@ -351,12 +344,16 @@ OF_SUB_TABLE, OF_ALL = 2_000, 200_000
 @dataclass(frozen=True, eq=False)
 class _SubTable:
     cells: Integers
-    structure: Structure
-    inner: Flags
+    structure: suppression_structure.Structure
+    inner: suppression_structure.Flags
 
 
 def modular(
-    problem: PatternProblem, linked: LinkedTables, *, programmes: int = OF_ALL, advance: Advance | None = None
+    problem: PatternProblem,
+    linked: suppression_structure.LinkedTables,
+    *,
+    programmes: int = OF_ALL,
+    advance: Advance | None = None,
 ) -> Pattern:
     """A safe pattern, sub-table by sub-table. Those for which no effort remains are left to the last step.
 
@@ -371,7 +368,11 @@ def modular(
 
 
 def modular_protection(
-    problem: PatternProblem, linked: LinkedTables, *, programmes: int = OF_ALL, advance: Advance | None = None
+    problem: PatternProblem,
+    linked: suppression_structure.LinkedTables,
+    *,
+    programmes: int = OF_ALL,
+    advance: Advance | None = None,
 ) -> Protection:
     """The same, with the movements that prove it."""
     tables = [
@@ -398,7 +399,7 @@ def modular_protection(
 
 
 def _solve(
-    problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: Levels, effort: Effort
+    problem: PatternProblem, part: _SubTable, suppressed: suppression_structure.Flags, levels: Levels, effort: Effort
 ) -> tuple[Integers, Levels]:
     """The cells of a sub-table that must be suppressed too, with protection levels as wide as what they protect."""
     cells = part.cells
@@ -434,11 +435,13 @@ def _solve(
     return new, Levels(levels.primary, levels.lower, levels.upper, sliding)
 
 
-def _subs(table: TableDimensions, numbers: Integers) -> list[tuple[Integers, Flags]]:
+def _subs(
+    table: suppression_structure.TableDimensions, numbers: Integers
+) -> list[tuple[Integers, suppression_structure.Flags]]:
     """The simple sub-tables of a table: the numbers of their cells, and which of these are inner cells."""
     sub_tables = []
     shaped = numbers.reshape(table.shape or (1,))
-    for codes in simple_tables(table):
+    for codes in suppression_structure.simple_tables(table):
         places = [[code, *dimension.children[code]] for code, dimension in zip(codes, table.dimensions, strict=True)]
         cells = shaped[np.ix_(*places)] if places else shaped
         inner = np.ones(cells.shape, np.bool_)
@@ -450,7 +453,9 @@ def _subs(table: TableDimensions, numbers: Integers) -> list[tuple[Integers, Fla
     return sub_tables
 
 
-def _sub_table(structure: Structure, cells: Integers, inner: Flags) -> _SubTable:
+def _sub_table(
+    structure: suppression_structure.Structure, cells: Integers, inner: suppression_structure.Flags
+) -> _SubTable:
     distinct, first = np.unique(cells, return_index=True)
     rows = structure.rows_of(distinct)
     matrix = structure.matrix[rows]

@@ -21,20 +21,10 @@ import numpy.typing as npt
 from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.errors import ConfideError, ParameterError
+from confide.mechanisms.suppression import problem as suppression_problem
 from confide.mechanisms.suppression.heuristic import Advance, Protection, open_unions, protect
 from confide.mechanisms.suppression.joint import linked_people, longest_variable, people_behind
 from confide.mechanisms.suppression.optimal import modular_protection, optimal
-from confide.mechanisms.suppression.problem import (
-    Contributors,
-    Levels,
-    Pattern,
-    PatternProblem,
-    UnionRule,
-    Weights,
-    in_steps,
-    threshold,
-    weights,
-)
 from confide.mechanisms.suppression.structure import JOINT, Dimension, Flags, LinkedTables, TableDimensions, flat, link
 from confide.mechanisms.suppression.variables import Kinds
 
@@ -55,8 +45,8 @@ class SuppressionResult:
 
     published: Mapping[str, Flags]
     """For each table a flag for every cell, in the shape of the table."""
-    pattern: Pattern
-    problem: Confidential[PatternProblem]
+    pattern: suppression_problem.Pattern
+    problem: Confidential[suppression_problem.PatternProblem]
     """With the true counts: so the result can be neither pickled nor copied."""
     linked: LinkedTables
 
@@ -76,7 +66,7 @@ def suppress_tables(
     *,
     maximum: int = 3,
     zeros: Zeros = "secondary",
-    weight: Weights = "log",
+    weight: suppression_problem.Weights = "log",
     method: Method = "auto",
     singletons: bool = True,
     lower: int = 0,
@@ -117,7 +107,7 @@ def suppress_tables(
             value = joined(linked, counts)
         else:
             value[linked.own_cells :] = people
-    levels = threshold(value, maximum, zeros=zeros == "primary", lower=lower)
+    levels = suppression_problem.threshold(value, maximum, zeros=zeros == "primary", lower=lower)
     single = (value == 1) if singletons else np.zeros(len(value), np.bool_)
     problem = pose(linked, value, levels, zeros=zeros, weight=weight, single=single)
     pattern = solve(problem, linked, method=method).pattern
@@ -131,18 +121,18 @@ def suppress_tables(
 def pose(
     linked: LinkedTables,
     value: Integers,
-    levels: Levels,
+    levels: suppression_problem.Levels,
     *,
     zeros: Zeros,
-    weight: Weights,
+    weight: suppression_problem.Weights,
     single: Flags,
     keep: Flags | None = None,
     who: Integers | None = None,
     inhabited: Flags | None = None,
     base: Integers | None = None,
-    contributors: Contributors | None = None,
-    union_rule: UnionRule | None = None,
-) -> PatternProblem:
+    contributors: suppression_problem.Contributors | None = None,
+    union_rule: suppression_problem.UnionRule | None = None,
+) -> suppression_problem.PatternProblem:
     """The problem of linked tables. Where zeros are always published, everybody knows that what is suppressed is not
     zero, and the attacker is given that bound. ``who`` is alone in a cell, and where somebody is at all
     (``inhabited``), is known from the records alone; so are the ``contributors`` of magnitudes, the rule for unions of
@@ -153,18 +143,18 @@ def pose(
     if zeros == "published":
         published = published | ((value == 0) & ~unlisted)
         low[(value > 0) & ~unlisted] = 1
-    on_list = Levels(
+    on_list = suppression_problem.Levels(
         levels.primary & ~unlisted,
         np.where(unlisted, 0, levels.lower),
         np.where(unlisted, 0, levels.upper),
         np.where(unlisted, 0, levels.sliding),
     )
     single = (single & ~unlisted) | _alone(linked, single, value, who)
-    return PatternProblem(
+    return suppression_problem.PatternProblem(
         structure=linked.structure,
         value=value,
         levels=on_list,
-        weight=weights(value, weight),
+        weight=suppression_problem.weights(value, weight),
         low=low,
         keep=published,
         unlisted=unlisted,
@@ -202,12 +192,16 @@ def _alone(linked: LinkedTables, single: Flags, value: Integers, who: Integers |
 class ProvedPattern:
     """A pattern with its proof."""
 
-    pattern: Pattern
+    pattern: suppression_problem.Pattern
     protection: Protection
 
 
 def solve(
-    problem: PatternProblem, linked: LinkedTables, *, method: Method = "auto", advance: Advance | None = None
+    problem: suppression_problem.PatternProblem,
+    linked: LinkedTables,
+    *,
+    method: Method = "auto",
+    advance: Advance | None = None,
 ) -> ProvedPattern:
     """A safe pattern by one of the methods. What is returned was proved safe in whole numbers, cell by cell.
 
@@ -224,7 +218,7 @@ def solve(
         ParameterError: Some cells cannot be protected, whatever else is suppressed.
         ConfideError: A pattern could not be proved safe.
     """
-    problem = in_steps(problem)
+    problem = suppression_problem.in_steps(problem)
     cells = int(linked.listed.sum())
     chosen = method
     if method == "auto":
@@ -238,7 +232,7 @@ def solve(
             protection = modular_protection(problem, linked, advance=advance)
         else:
             protection = protect(problem, advance=advance)
-        pattern = Pattern(protection.suppressed, problem.cost(protection.suppressed), chosen)
+        pattern = suppression_problem.Pattern(protection.suppressed, problem.cost(protection.suppressed), chosen)
     protection = open_unions(protection)
     pattern = _opened(problem, pattern, protection)
     if not protection.safe():
@@ -246,7 +240,9 @@ def solve(
     return ProvedPattern(pattern, protection)
 
 
-def _opened(problem: PatternProblem, pattern: Pattern, protection: Protection) -> Pattern:
+def _opened(
+    problem: suppression_problem.PatternProblem, pattern: suppression_problem.Pattern, protection: Protection
+) -> suppression_problem.Pattern:
     """The pattern after unions were opened: what no safe pattern costs less than is still that."""
     suppressed = protection.suppressed[: len(problem.value)]
     return (

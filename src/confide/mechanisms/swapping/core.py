@@ -17,24 +17,8 @@ from confide.arrays import Integers
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, RunError
 from confide.geography import Spine, build_spine
+from confide.mechanisms.swapping import swap as swapping_swap
 from confide.mechanisms.swapping.spec import ADULTS, NO_NOISE, NOISE, SIZE, SwapSettings
-from confide.mechanisms.swapping.swap import (
-    KeptCount,
-    People,
-    Streams,
-    Swap,
-    arrange,
-    choices,
-    choices_at,
-    combined,
-    kept_in_blocks,
-    kinds_of_households,
-    random_order,
-    risk_levels,
-    rounded,
-    shuffled,
-    targeted_swap,
-)
 from confide.noise import ReleaseKey, draw_subset
 from confide.releases.tabular import with_own_memory
 from confide.schema import NO_GROUP, Attribute, Recode, Schema
@@ -63,12 +47,12 @@ SELECTED = "selected"
 KINDS = "households by kind"
 
 
-def strata_of(people: People, settings: SwapSettings, values: Mapping[str, Integers]) -> Integers:
+def strata_of(people: swapping_swap.People, settings: SwapSettings, values: Mapping[str, Integers]) -> Integers:
     """For each household the number of its stratum, from zero. ``values`` has the groups of the ``match`` variables."""
     kind = people.alike(settings.match, values)
     if settings.within is None:
         return kind
-    return combined([people.unit_of(settings.within)[people.block_of], kind])
+    return swapping_swap.combined([people.unit_of(settings.within)[people.block_of], kind])
 
 
 def largest_of(strata: Integers) -> int:
@@ -76,7 +60,9 @@ def largest_of(strata: Integers) -> int:
     return int(np.bincount(strata).max(initial=0))
 
 
-def strata_findings(people: People, settings: SwapSettings, values: Mapping[str, Integers]) -> list[Finding]:
+def strata_findings(
+    people: swapping_swap.People, settings: SwapSettings, values: Mapping[str, Integers]
+) -> list[Finding]:
     """A finding if a stratum has more households than the loss is stated for, or none has two.
 
     How many households a stratum has follows from what stays, so that a refusal tells nothing that a release would not.
@@ -93,16 +79,18 @@ def strata_findings(people: People, settings: SwapSettings, values: Mapping[str,
     ]
 
 
-def permutation_swap(people: People, settings: SwapSettings, values: Mapping[str, Integers], streams: Streams) -> Swap:
+def permutation_swap(
+    people: swapping_swap.People, settings: SwapSettings, values: Mapping[str, Integers], streams: swapping_swap.Streams
+) -> swapping_swap.Swap:
     """The swap."""
     strata = strata_of(people, settings, values)
     taken = select(strata, settings, streams)
     partner = np.arange(people.households, dtype=np.int64)
     partner[taken] = deranged(strata, taken, streams)
-    return Swap(partner, {SELECTED: len(taken)}, {}, {})
+    return swapping_swap.Swap(partner, {SELECTED: len(taken)}, {}, {})
 
 
-def select(strata: Integers, settings: SwapSettings, streams: Streams) -> Integers:
+def select(strata: Integers, settings: SwapSettings, streams: swapping_swap.Streams) -> Integers:
     """The households that are selected, ascending: in each stratum none, or two or more."""
     taken = np.zeros(len(strata), np.bool_)
     # One that is alone in its stratum could only be drawn again until it is not selected.
@@ -117,13 +105,17 @@ def select(strata: Integers, settings: SwapSettings, streams: Streams) -> Intege
     return np.flatnonzero(taken)
 
 
-def selections(streams: Streams, attempt: int, households: Integers, settings: SwapSettings) -> npt.NDArray[np.bool_]:
+def selections(
+    streams: swapping_swap.Streams, attempt: int, households: Integers, settings: SwapSettings
+) -> npt.NDArray[np.bool_]:
     """Whether each household is selected in an attempt: with exactly the probability ``rate``."""
     probabilities = (1 - settings.rate, settings.rate)
-    return np.asarray(choices_at(streams.of("selected", f"attempt {attempt}"), households, probabilities) == 1)
+    return np.asarray(
+        swapping_swap.choices_at(streams.of("selected", f"attempt {attempt}"), households, probabilities) == 1
+    )
 
 
-def deranged(strata: Integers, taken: Integers, streams: Streams) -> Integers:
+def deranged(strata: Integers, taken: Integers, streams: swapping_swap.Streams) -> Integers:
     """For each household that is taken the one whose place it gets: of its own stratum, and never itself."""
     result = taken.copy()
     waiting = np.arange(len(taken))
@@ -131,7 +123,9 @@ def deranged(strata: Integers, taken: Integers, streams: Streams) -> Integers:
     while len(waiting):
         group = strata[taken[waiting]]
         base = waiting[np.argsort(group, kind="stable")]
-        result[base] = taken[waiting[shuffled(streams.of("order", f"attempt {attempt}"), group, taken[waiting])]]
+        result[base] = taken[
+            waiting[swapping_swap.shuffled(streams.of("order", f"attempt {attempt}"), group, taken[waiting])]
+        ]
         stayed = np.zeros(int(strata.max()) + 1, np.bool_)
         stayed[group[result[waiting] == taken[waiting]]] = True
         waiting = waiting[stayed[group]]
@@ -140,23 +134,23 @@ def deranged(strata: Integers, taken: Integers, streams: Streams) -> Integers:
 
 
 def kinds_in_blocks(
-    people: People, settings: SwapSettings, swap: Swap, values: Mapping[str, Integers]
-) -> Iterator[KeptCount]:
+    people: swapping_swap.People, settings: SwapSettings, swap: swapping_swap.Swap, values: Mapping[str, Integers]
+) -> Iterator[swapping_swap.KeptCount]:
     """The invariants, counted again: households of each kind, with what is carried, in every block; and nobody leaves
     the unit of ``within``."""
     kind = people.alike(settings.match, values)
     place = [people.codes[name][people.first] for name in settings.carry]
     before = [people.block_of, kind, *place]
     after = [people.block_of[swap.partner], kind, *(codes[swap.partner] for codes in place)]
-    both = combined([np.concatenate(pair) for pair in zip(before, after, strict=True)])
+    both = swapping_swap.combined([np.concatenate(pair) for pair in zip(before, after, strict=True)])
     number, half = int(both.max(initial=-1)) + 1, people.households
     changed = np.bincount(both[:half], minlength=number) != np.bincount(both[half:], minlength=number)
     blocks = np.unique(np.concatenate([before[0], after[0]])[changed[both]])
-    yield KeptCount(KINDS, people.spine.blocks.units, len(blocks))
+    yield swapping_swap.KeptCount(KINDS, people.spine.blocks.units, len(blocks))
     if settings.within is not None:
         unit = people.unit_of(settings.within)
         deserted = np.unique(people.block_of[unit[before[0]] != unit[after[0]]])
-        yield KeptCount(f"households by {settings.within}", people.spine.blocks.units, len(deserted))
+        yield swapping_swap.KeptCount(f"households by {settings.within}", people.spine.blocks.units, len(deserted))
 
 
 # The invariants of permutation swapping, counted from records as they are published: of the truth and of a release.
@@ -206,7 +200,7 @@ class PublishedHouseholds:
                 values[name] = np.array([int(text) >= settings["adult_age"] for text in texts], np.int64)[place]
             elif name != SIZE:
                 values[name] = self._groups(**strata["codes"][name])
-        return kinds_of_households(self.household, settings["match"], values)
+        return swapping_swap.kinds_of_households(self.household, settings["match"], values)
 
     def _groups(self, attribute: str, groups: Sequence[Sequence[int | str]]) -> Integers:
         group_of = {str(code): number for number, group in enumerate(groups) for code in group}
@@ -219,7 +213,7 @@ class PublishedHouseholds:
             return 0
         within = self.facts["settings"]["within"]
         units = [] if within is None else [coded_text(self.members, within)[0][self.first]]
-        return int(np.bincount(combined([*units, self.kinds()])).max())
+        return int(np.bincount(swapping_swap.combined([*units, self.kinds()])).max())
 
     def digests(self, attributes: Sequence[str]) -> dict[str, str]:
         """SHA-256 of each of the invariants. ``attributes`` are those of the published records."""
@@ -265,7 +259,7 @@ def coded_text(table: pa.Table, name: str) -> tuple[Integers, tuple[str, ...]]:
 
 def _households_hashed(household: Integers, people: Content, unit: Content) -> str:
     """SHA-256 of households as lists of their members, whatever the order of either, with the unit of each."""
-    person = combined(list(people.rows.T))
+    person = swapping_swap.combined(list(people.rows.T))
     distinct = people.rows[np.unique(person, return_index=True)[1]]
     ordered = person[np.lexsort((person, household))]
     sizes = np.bincount(household)
@@ -283,7 +277,7 @@ def _hash(texts: Sequence[Sequence[str]], parts: Sequence[Integers]) -> str:
         encoded = [text.encode() for text in column]
         digest.update(np.array([len(encoded), *map(len, encoded)], "<i8").tobytes() + b"".join(encoded))
     for rows in parts:
-        ordered = rows[np.argsort(combined(list(rows.T)), kind="stable")]
+        ordered = rows[np.argsort(swapping_swap.combined(list(rows.T)), kind="stable")]
         digest.update(np.array(rows.shape, "<i8").tobytes() + ordered.astype("<i8").tobytes())
     return digest.hexdigest()
 
@@ -310,15 +304,17 @@ def _hash(texts: Sequence[Sequence[str]], parts: Sequence[Integers]) -> str:
 TAKEN = "taken"
 
 
-def enhanced_swap(people: People, settings: SwapSettings, streams: Streams) -> Swap:
+def enhanced_swap(
+    people: swapping_swap.People, settings: SwapSettings, streams: swapping_swap.Streams
+) -> swapping_swap.Swap:
     """The swap."""
-    size = rounded(streams.of("total"), people.households * settings.rate)
+    size = swapping_swap.rounded(streams.of("total"), people.households * settings.rate)
     taken = draw_subset(people.households, size, streams.of("taken"), 0)
-    noise = np.array(NOISE)[choices(streams.of("key"), people.households, settings.key_noise)]
+    noise = np.array(NOISE)[swapping_swap.choices(streams.of("key"), people.households, settings.key_noise)]
     key = (people.size + noise)[taken]
     levels = pairing_levels(people, settings)
     units = _pseudo_units(people, settings, streams, levels, taken)
-    order = random_order(streams.of("order"), people.households)
+    order = swapping_swap.random_order(streams.of("order"), people.households)
     turn = np.empty(people.households, np.int64)
     turn[order] = np.arange(people.households)
     partner = np.arange(people.households, dtype=np.int64)
@@ -328,7 +324,7 @@ def enhanced_swap(people: People, settings: SwapSettings, streams: Streams) -> S
         by_stage[levels[position]] = 0
         for begin in (0, 1):
             one, other = _paired(
-                combined([key[unpaired], units[position][unpaired]]),
+                swapping_swap.combined([key[unpaired], units[position][unpaired]]),
                 turn[taken[unpaired]],
                 people.block_of[taken[unpaired]],
                 begin,
@@ -337,10 +333,10 @@ def enhanced_swap(people: People, settings: SwapSettings, streams: Streams) -> S
             partner[first], partner[second] = second, first
             by_stage[levels[position]] += len(one)
             unpaired = np.delete(unpaired, np.concatenate([one, other]))
-    return Swap(partner, {TAKEN: len(taken)}, {TAKEN: len(unpaired)}, by_stage)
+    return swapping_swap.Swap(partner, {TAKEN: len(taken)}, {TAKEN: len(unpaired)}, by_stage)
 
 
-def pairing_levels(people: People, settings: SwapSettings) -> tuple[str, ...]:
+def pairing_levels(people: swapping_swap.People, settings: SwapSettings) -> tuple[str, ...]:
     """The levels that are paired within, coarsest first: those named, or the finest above the blocks, one for each
     group."""
     above = tuple(level.name for level in people.spine.levels[:-1])
@@ -348,11 +344,15 @@ def pairing_levels(people: People, settings: SwapSettings) -> tuple[str, ...]:
 
 
 def _pseudo_units(
-    people: People, settings: SwapSettings, streams: Streams, levels: tuple[str, ...], taken: Integers
+    people: swapping_swap.People,
+    settings: SwapSettings,
+    streams: swapping_swap.Streams,
+    levels: tuple[str, ...],
+    taken: Integers,
 ) -> list[Integers]:
     """For each household taken its pseudo-unit on every level, coarsest first."""
-    group = choices(streams.of("group"), people.households, settings.groups)[taken]
-    turn = np.argsort(random_order(streams.of("mixing"), people.households))[taken]
+    group = swapping_swap.choices(streams.of("group"), people.households, settings.groups)[taken]
+    turn = np.argsort(swapping_swap.random_order(streams.of("mixing"), people.households))[taken]
     block = people.block_of[taken]
     unit = [people.unit_of(level)[block] for level in levels]
     source = np.arange(len(taken))
@@ -378,22 +378,22 @@ def _paired(group: Integers, rank: Integers, block: Integers, begin: int) -> tup
 
 
 def swap_people(
-    people: People,
+    people: swapping_swap.People,
     settings: SwapSettings,
     values: Mapping[str, Integers],
     age: Integers | None,
     key: ReleaseKey,
     question: bytes,
-) -> Swap:
+) -> swapping_swap.Swap:
     """Who exchanges places with whom. ``values`` has the groups of every variable that the settings name, ``question``
     the hash of what the draws are bound to apart from people and settings. What is said to stay is counted again."""
     _check_carried(people, settings)
     if not people.households:
-        return Swap(np.empty(0, np.int64), {}, {}, {})
+        return swapping_swap.Swap(np.empty(0, np.int64), {}, {}, {})
     named = looked_at(settings, values, age)
-    streams = Streams(key, people.fingerprint, settings.fingerprint + question)
+    streams = swapping_swap.Streams(key, people.fingerprint, settings.fingerprint + question)
     if settings.variant == "targeted":
-        swap = targeted_swap(people, settings, named, streams)
+        swap = swapping_swap.targeted_swap(people, settings, named, streams)
     elif settings.variant == "permutation":
         if findings := strata_findings(people, settings, named):
             raise InputError(findings)
@@ -408,10 +408,10 @@ def swap_people(
 
 
 def counted_again(
-    people: People, settings: SwapSettings, swap: Swap, values: Mapping[str, Integers]
-) -> Iterator[KeptCount]:
+    people: swapping_swap.People, settings: SwapSettings, swap: swapping_swap.Swap, values: Mapping[str, Integers]
+) -> Iterator[swapping_swap.KeptCount]:
     """Everything that is said to stay, counted before and after the swap."""
-    yield from kept_in_blocks(people, settings, swap, values)
+    yield from swapping_swap.kept_in_blocks(people, settings, swap, values)
     if settings.variant == "permutation":
         yield from kinds_in_blocks(people, settings, swap, values)
 
@@ -425,7 +425,7 @@ def looked_at(settings: SwapSettings, values: Mapping[str, Integers], age: Integ
     return groups
 
 
-def anybody_can_move(people: People, settings: SwapSettings, values: Mapping[str, Integers]) -> bool:
+def anybody_can_move(people: swapping_swap.People, settings: SwapSettings, values: Mapping[str, Integers]) -> bool:
     """Whether there are two households that could exchange their places, whatever is drawn.
 
     Targeted: both alike in a profile, in one unit of ``within``, in two of the finest level of the risk. Enhanced: of
@@ -433,13 +433,13 @@ def anybody_can_move(people: People, settings: SwapSettings, values: Mapping[str
     """
     if settings.variant == "targeted":
         within = [] if settings.within is None else [people.unit_of(settings.within)[people.block_of]]
-        groups = [combined([people.alike(profile, values), *within]) for profile in settings.profiles]
-        area = people.unit_of(risk_levels(people, settings)[-1])[people.block_of]
+        groups = [swapping_swap.combined([people.alike(profile, values), *within]) for profile in settings.profiles]
+        area = people.unit_of(swapping_swap.risk_levels(people, settings)[-1])[people.block_of]
     else:
         unit = people.unit_of(pairing_levels(people, settings)[0])[people.block_of]
-        groups = [combined([people.size, unit]) if settings.key_noise == NO_NOISE else unit]
+        groups = [swapping_swap.combined([people.size, unit]) if settings.key_noise == NO_NOISE else unit]
         area = people.block_of
-    return any(len(np.unique(combined([group, area]))) > len(np.unique(group)) for group in groups)
+    return any(len(np.unique(swapping_swap.combined([group, area]))) > len(np.unique(group)) for group in groups)
 
 
 def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
@@ -504,7 +504,7 @@ def exact_levels(spine: Spine, settings: SwapSettings) -> tuple[str, ...]:
     return tuple(level.name for position, level in enumerate(spine.levels) if position < below or level.units == 1)
 
 
-def _check_carried(people: People, settings: SwapSettings) -> None:
+def _check_carried(people: swapping_swap.People, settings: SwapSettings) -> None:
     for name in settings.carry:
         values = people.codes[name][people.members]
         if len(values) and bool((values != values[people.first][people.household[people.members]]).any()):
@@ -581,7 +581,7 @@ def swap_records(
     block = pc.fill_null(pc.index_in(texts, pa.array(spine.blocks.codes)), -1).to_numpy(zero_copy_only=False)
     if bool((block < 0).any()):
         raise InputError("unknown-block/record", where=Place(column=layout.block), found=CONFIDENTIAL)
-    people, order, _ = arrange(spine, _ids(records, layout), block.astype(np.int64), codes)
+    people, order, _ = swapping_swap.arrange(spine, _ids(records, layout), block.astype(np.int64), codes)
     values = {
         name: people.codes[name] if recode is None else recode.assignment[people.codes[recode.attribute.name]]
         for name, recode in named.items()

@@ -23,16 +23,7 @@ from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.errors import Finding, Place, RunError
-from confide.mechanisms.swapping.core import (
-    KINDS,
-    counted_again,
-    exact_levels,
-    largest_of,
-    looked_at,
-    selections,
-    strata_of,
-    swap_people,
-)
+from confide.mechanisms.swapping import core
 from confide.mechanisms.swapping.mechanism import moved_file, read_people, swap_of, variables_of
 from confide.mechanisms.swapping.output import FIGURES, AreaCounts, count_table
 from confide.mechanisms.swapping.problem import SwappingProblem
@@ -41,9 +32,8 @@ from confide.mechanisms.swapping.swap import HOUSEHOLDS, People, Streams, Swap, 
 from confide.releases import Job, NoiseSource, OutcomeLaw, Progress, Residuals, Workspace, require_records
 from confide.releases.dossier import BANNER, AreaSums, Evaluated, Evaluating, LoneFigures, only_run, write_dossier
 from confide.releases.tabular import DescribedTable, QueryTable, TableRows, released
-from confide.report import charts
+from confide.report import charts, render
 from confide.report.charts import area_maps, require_levels
-from confide.report.rendering import render
 from confide.utility import tally
 
 SCORE_CLASSES = 64
@@ -72,9 +62,9 @@ def residuals(problem: SwappingProblem, job: Job, noise: NoiseSource | None) -> 
     elif settings.variant == "enhanced":
         yield from _enhanced_draws(people, settings, streams)
     else:
-        strata = strata_of(people, settings, looked_at(settings, values, age))
+        strata = core.strata_of(people, settings, core.looked_at(settings, values, age))
         yield from _permutation_draws(strata, settings, streams, swap_of(job.workspace))
-    again = swap_people(people, settings, values, age, noise.key, bytes.fromhex(noise.plan_hash))
+    again = core.swap_people(people, settings, values, age, noise.key, bytes.fromhex(noise.plan_hash))
     stored = swap_of(job.workspace)
     if settings.variant == "enhanced":
         yield _taken(people, settings, stored)
@@ -107,7 +97,7 @@ def _permutation_draws(strata: Integers, settings: SwapSettings, streams: Stream
     """Selections and words as they are drawn, household by household; and, stratum by stratum, what came of them."""
     p = float(settings.rate)
     everybody = np.arange(len(strata))
-    first = selections(streams, 0, everybody, settings).astype(np.int64)
+    first = core.selections(streams, 0, everybody, settings).astype(np.int64)
     law = OutcomeLaw((0, 1), (1 - p, p))
     yield Residuals("households", "selected", first[:, None], (law,), DRAWN_AGAIN, family="selected")
     words = streams.of("order", "attempt 0").extension(everybody.astype(np.uint64), 0)
@@ -228,7 +218,7 @@ def _stays(problem: SwappingProblem, table: QueryTable, level: str, number: int)
     """Whether the release says that these counts are as they were."""
     variables = table.margins[number].variables
     carried = {variable.attribute.name for variable in variables} & set(problem.settings.carry)
-    if level in exact_levels(problem.spine, problem.settings) and not carried:
+    if level in core.exact_levels(problem.spine, problem.settings) and not carried:
         return True
     names = [variable.name for variable in variables]
     invariant = problem.settings.kept
@@ -263,8 +253,8 @@ def _kept(problem: SwappingProblem, people: People, swap: Swap | None) -> list[d
     if swap is None:
         return []
     values, age = variables_of(problem, people)
-    named = looked_at(problem.settings, values, age)
-    return [count.as_dict() for count in counted_again(people, problem.settings, swap, named)]
+    named = core.looked_at(problem.settings, values, age)
+    return [count.as_dict() for count in core.counted_again(people, problem.settings, swap, named)]
 
 
 def _swap(problem: SwappingProblem, people: People, swap: Swap) -> dict[str, Any]:
@@ -293,7 +283,9 @@ def _largest_stratum(problem: SwappingProblem, people: People) -> dict[str, Any]
     settings = problem.settings
     if settings.variant != "permutation" or not people.households:
         return {}
-    largest = largest_of(strata_of(people, settings, looked_at(settings, *variables_of(problem, people))))
+    largest = core.largest_of(
+        core.strata_of(people, settings, core.looked_at(settings, *variables_of(problem, people)))
+    )
     return {"largest_stratum": largest}
 
 
@@ -314,7 +306,12 @@ def _headline(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 Row = Mapping[str, Any]
-KEPT = {HOUSEHOLDS: "households", SIZE: "people", ADULTS: "adults", KINDS: "households by what their stratum shares"}
+KEPT = {
+    HOUSEHOLDS: "households",
+    SIZE: "people",
+    ADULTS: "adults",
+    core.KINDS: "households by what their stratum shares",
+}
 """What was counted again, in words; of everything else people are counted."""
 
 

@@ -25,40 +25,15 @@ from confide.arrays import Integers
 from confide.engines import Engine, identifier, literal, write_parquet
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.file_system import private_folder, write_text
+from confide.inputs import records as inputs_records
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.made_up import MadeUpPeople, RecordForm
-from confide.inputs.records import (
-    ROWS_NAMED,
-    bad_record,
-    blocks_table,
-    check_columns,
-    check_records,
-    code_expressions,
-    column_expressions,
-)
 from confide.mechanisms.swapping import core
+from confide.mechanisms.swapping import output as swapping_output
 from confide.mechanisms.swapping import output as verification
+from confide.mechanisms.swapping import problem as swapping_problem
 from confide.mechanisms.swapping.core import swap_people
-from confide.mechanisms.swapping.output import (
-    FIGURES,
-    MICRODATA,
-    SwappingExplained,
-    count_table,
-    microdata_rows,
-    microdata_schema,
-    plain_records,
-    publish_labelled,
-    table_rows,
-)
-from confide.mechanisms.swapping.problem import (
-    INVARIANTS,
-    SwappingProblem,
-    noise_facts,
-    placed_in_spec,
-    prepare,
-    privacy_of,
-    swapping_statement,
-)
+from confide.mechanisms.swapping.problem import prepare
 from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec, Variant
 from confide.mechanisms.swapping.swap import People, Swap, arrange
 from confide.releases.abilities import MadeUpRecords
@@ -73,22 +48,22 @@ from confide.releases.workspace import Workspace
 # The records of a run: checked for households, and read as people in whole numbers.
 
 
-def check_people(problem: SwappingProblem, job: Job) -> list[Finding]:
+def check_people(problem: swapping_problem.SwappingProblem, job: Job) -> list[Finding]:
     """Every problem of the records: codes, blocks, households without an id or in two blocks."""
     engine, records, block = job.engine, problem.records, problem.spec.geography.block
     household = problem.spec.data.household_number
     findings = missing_columns(engine, records, [household], confidential=True)
     if findings:
-        return findings + check_columns(engine, records, problem.attributes, block)
+        return findings + inputs_records.check_columns(engine, records, problem.attributes, block)
     findings = wrong_code_types(engine, records, [household])
     frame = private_folder(job.workspace.scratch) / "frame.parquet"
-    write_parquet(blocks_table(problem.spine), frame)
-    findings += check_records(engine, records, problem.attributes, block, problem.spine, frame)
+    write_parquet(inputs_records.blocks_table(problem.spine), frame)
+    findings += inputs_records.check_records(engine, records, problem.attributes, block, problem.spine, frame)
     findings = findings or _households(problem, engine) or _strata(problem, engine)
-    return [placed_in_spec(job.loaded, finding) for finding in findings] or _floor(problem, job)
+    return [swapping_problem.placed_in_spec(job.loaded, finding) for finding in findings] or _floor(problem, job)
 
 
-def _strata(problem: SwappingProblem, engine: Engine) -> list[Finding]:
+def _strata(problem: swapping_problem.SwappingProblem, engine: Engine) -> list[Finding]:
     """Whether anybody can move at all, and whether the loss of a permutation is stated for strata as large as these.
     Of a permutation both follow from what stays as it is, and tell nothing else of the records."""
     people, settings = read_people(problem, engine), problem.settings
@@ -106,7 +81,7 @@ def _strata(problem: SwappingProblem, engine: Engine) -> list[Finding]:
     ]
 
 
-def _floor(problem: SwappingProblem, job: Job) -> list[Finding]:
+def _floor(problem: swapping_problem.SwappingProblem, job: Job) -> list[Finding]:
     """That the rate is the least that moves, where somebody has to be swapped whatever the rate is."""
     settings = problem.settings
     if settings.variant != "targeted" or settings.k_anonymity < 2:
@@ -122,44 +97,46 @@ def _floor(problem: SwappingProblem, job: Job) -> list[Finding]:
     ]
 
 
-def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
+def _households(problem: swapping_problem.SwappingProblem, engine: Engine) -> list[Finding]:
     household = problem.spec.data.household_number
     records, column = problem.records, problem.records.theirs(household)
-    read = column_expressions(engine, records, problem.attributes, problem.spec.geography.block)
+    read = inputs_records.column_expressions(engine, records, problem.attributes, problem.spec.geography.block)
     inside, name = _inside(problem, read), identifier(column)
     text = f"CAST({name} AS VARCHAR)"
     findings = []
     lacking = f"{inside} AND coalesce({text}, '') = ''"
-    rows = engine.first_rows(records, lacking, ROWS_NAMED)
+    rows = engine.first_rows(records, lacking, inputs_records.ROWS_NAMED)
     if rows:
-        findings.append(bad_record("no-household/record-id-first", problem.records, household, rows))
+        findings.append(inputs_records.bad_record("no-household/record-id-first", problem.records, household, rows))
     torn = (
         f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
         f"HAVING count(DISTINCT {read[problem.spec.geography.block]}) > 1)"
     )
-    rows = [] if findings else engine.first_rows(records, torn, ROWS_NAMED, records=records)
+    rows = [] if findings else engine.first_rows(records, torn, inputs_records.ROWS_NAMED, records=records)
     if rows:
-        findings.append(bad_record("household-in-two-blocks/first", problem.records, household, rows))
+        findings.append(inputs_records.bad_record("household-in-two-blocks/first", problem.records, household, rows))
     for carried in () if findings else problem.settings.carry:
         differs = (
             f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
             f"HAVING count(DISTINCT {read[carried]}) > 1)"
         )
-        rows = engine.first_rows(records, differs, ROWS_NAMED, records=records)
+        rows = engine.first_rows(records, differs, inputs_records.ROWS_NAMED, records=records)
         if rows:
-            findings.append(bad_record("carried-differs/first", problem.records, household, rows, carried=carried))
+            findings.append(
+                inputs_records.bad_record("carried-differs/first", problem.records, household, rows, carried=carried)
+            )
     return findings
 
 
-def read_people(problem: SwappingProblem, engine: Engine) -> People:
+def read_people(problem: swapping_problem.SwappingProblem, engine: Engine) -> People:
     """Everybody, in whole numbers: of each attribute the position of its level."""
     records, block = problem.records, problem.spec.geography.block
-    read = column_expressions(engine, records, problem.attributes, block)
+    read = inputs_records.column_expressions(engine, records, problem.attributes, block)
     column = f"CAST({identifier(records.theirs(problem.spec.data.household_number))} AS VARCHAR)"
     # By position: an attribute may have any name, also one that we would give.
     attributes = "".join(
         f", {number} AS attribute_{position}"
-        for position, number in enumerate(code_expressions(engine, records, problem.attributes).values())
+        for position, number in enumerate(inputs_records.code_expressions(engine, records, problem.attributes).values())
     )
     text = (
         f"SELECT CASE WHEN {_inside(problem, read)} THEN {column} END AS id, {read[block]} AS block{attributes} "
@@ -181,7 +158,9 @@ def read_people(problem: SwappingProblem, engine: Engine) -> People:
     return people
 
 
-def variables_of(problem: SwappingProblem, people: People) -> tuple[dict[str, Integers], Integers | None]:
+def variables_of(
+    problem: swapping_problem.SwappingProblem, people: People
+) -> tuple[dict[str, Integers], Integers | None]:
     """The groups of every variable that the settings name, and ages where they say who is adult."""
     values = {
         name: recode.assignment[people.codes[recode.attribute.name]] for name, recode in problem.variables.items()
@@ -193,7 +172,7 @@ def variables_of(problem: SwappingProblem, people: People) -> tuple[dict[str, In
     return values, ages[people.codes[named.name]]
 
 
-def _inside(problem: SwappingProblem, read: dict[str, str]) -> str:
+def _inside(problem: swapping_problem.SwappingProblem, read: dict[str, str]) -> str:
     tests = [f"{read[name]} = {literal(code)}" for name, code in problem.spec.data.in_households.items()]
     return "(" + (" AND ".join(tests) or "TRUE") + ")"
 
@@ -207,7 +186,7 @@ ALONE = 0.4
 """With this probability the next person of a block begins a household: it has 2.5 members in the mean."""
 
 
-def in_households(problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
+def in_households(problem: swapping_problem.SwappingProblem, people: MadeUpPeople) -> pa.Table:
     """The records with ids of households: their members lie in one block, and share what belongs to the place.
 
     Args:
@@ -241,15 +220,15 @@ def in_households(problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
     return people.table(theirs).append_column(theirs(problem.spec.data.household_number), column)
 
 
-class SwappingRehearsal(MadeUpRecords[SwappingProblem]):
+class SwappingRehearsal(MadeUpRecords[swapping_problem.SwappingProblem]):
     """Made-up records in households."""
 
-    def record_form(self, problem: SwappingProblem) -> RecordForm:
+    def record_form(self, problem: swapping_problem.SwappingProblem) -> RecordForm:
         return RecordForm.on_spine(
             problem.attributes, problem.schema.variables, problem.spec.geography.block, problem.spine
         )
 
-    def made_up_people(self, problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
+    def made_up_people(self, problem: swapping_problem.SwappingProblem, people: MadeUpPeople) -> pa.Table:
         return in_households(problem, people)
 
 
@@ -257,13 +236,13 @@ BYTES_PER_RECORD_BYTE = 25
 """A generous guess of what a run takes on the disk for each byte of the records: these may be compressed."""
 
 
-class Swapping(Mechanism[SwappingProblem]):
+class Swapping(Mechanism[swapping_problem.SwappingProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "swapping"
     spec = SwappingSpec
     keyed = True
-    explain = SwappingExplained()
+    explain = swapping_output.SwappingExplained()
     can: ClassVar = {
         "draft": "confide.mechanisms.swapping.spec:draft_swapping",
         "draft_from": "confide.mechanisms.swapping.spec:draft_swapping_from",
@@ -277,24 +256,24 @@ class Swapping(Mechanism[SwappingProblem]):
     measures_counts = False
     methods = get_args(Variant)
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> swapping_problem.SwappingProblem:
         return prepare(loaded, engine)
 
-    def plan(self, problem: SwappingProblem) -> Plan:
+    def plan(self, problem: swapping_problem.SwappingProblem) -> Plan:
         """No measurement and no loss; what may be a secret is not in it."""
         spine = tuple(level.name for level in problem.spine.levels)
         return Plan.without_loss(self.name, problem.facts(), spine)
 
-    def fingerprint(self, problem: SwappingProblem) -> str:
+    def fingerprint(self, problem: swapping_problem.SwappingProblem) -> str:
         return problem.fingerprint()
 
-    def bytes_needed(self, problem: SwappingProblem, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, problem: swapping_problem.SwappingProblem, plan: Plan) -> int:  # noqa: ARG002
         return BYTES_PER_RECORD_BYTE * sum(file.stat().st_size for file in problem.records.files)
 
-    def check(self, problem: SwappingProblem, job: Job) -> list[Finding]:
+    def check(self, problem: swapping_problem.SwappingProblem, job: Job) -> list[Finding]:
         return check_people(problem, job)
 
-    def measure(self, problem: SwappingProblem, job: Job, noise: NoiseSource | None) -> None:
+    def measure(self, problem: swapping_problem.SwappingProblem, job: Job, noise: NoiseSource | None) -> None:
         """Swaps. What is kept is where everybody is afterwards, and how the swap went."""
         assert noise is not None
         folder = private_folder(job.workspace.measured)
@@ -316,19 +295,23 @@ class Swapping(Mechanism[SwappingProblem]):
             advance(1)
         job.progress.note(how_many_moved(problem, tally))
 
-    def statistics(self, problem: SwappingProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def statistics(self, problem: swapping_problem.SwappingProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         """Where the records of a permutation are published: its invariants, hashed before the swap."""
         tally = recall_tally(job.workspace)
-        return {INVARIANTS: tally[INVARIANTS]} if INVARIANTS in tally else {}
+        kept = swapping_problem.INVARIANTS
+        return {kept: tally[kept]} if kept in tally else {}
 
-    def guarantee(self, problem: SwappingProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def guarantee(self, problem: swapping_problem.SwappingProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         """How many households moved, and how many found no partner, is not said: it would tell the rate."""
         return self.restated(job.plan)
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any] | None = None) -> Mapping[str, Any]:  # noqa: ARG002
-        return {"privacy": privacy_of(plan.question["swapping"], plan.spine[-1]), "noise": noise_facts()}
+        return {
+            "privacy": swapping_problem.privacy_of(plan.question["swapping"], plan.spine[-1]),
+            "noise": swapping_problem.noise_facts(),
+        }
 
-    def publish(self, problem: SwappingProblem, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, problem: swapping_problem.SwappingProblem, job: Job, release: ReleaseWriter) -> None:
         people, block, codes = swapped(problem, job.workspace, job.engine)
         output = problem.spec.output
         formats = output.formats
@@ -336,25 +319,34 @@ class Swapping(Mechanism[SwappingProblem]):
             for table in problem.tables:
 
                 def batches(table: QueryTable = table) -> Iterator[pa.RecordBatch]:
-                    for level, rows in count_table(people, block, codes, table):
-                        yield from table_rows(problem, table, level, rows)
+                    for level, rows in swapping_output.count_table(people, block, codes, table):
+                        yield from swapping_output.table_rows(problem, table, level, rows)
 
-                DescribedTable.of(table.layout, FIGURES).publish(release, batches, output, problem.area_names)
+                DescribedTable.of(table.layout, swapping_output.FIGURES).publish(
+                    release, batches, output, problem.area_names
+                )
                 advance(1)
             if problem.tables:
                 publish_areas(release, problem.areas, problem.area_names)
             if problem.spec.output.microdata:
-                schema, title = microdata_schema(problem), "Swapped records"
+                schema, title = swapping_output.microdata_schema(problem), "Swapped records"
                 if "parquet" in formats:
-                    release.part(MICRODATA, schema, microdata_rows(problem, people, block, codes), title)
+                    release.part(
+                        swapping_output.MICRODATA,
+                        schema,
+                        swapping_output.microdata_rows(problem, people, block, codes),
+                        title,
+                    )
                 if "csv" in formats:
-                    rows = microdata_rows(problem, people, block, codes)
-                    release.text(MICRODATA, schema, rows, title, ",", quoted=True)
-                publish_labelled(problem, release, lambda: microdata_rows(problem, people, block, codes))
+                    rows = swapping_output.microdata_rows(problem, people, block, codes)
+                    release.text(swapping_output.MICRODATA, schema, rows, title, ",", quoted=True)
+                swapping_output.publish_labelled(
+                    problem, release, lambda: swapping_output.microdata_rows(problem, people, block, codes)
+                )
             advance(1)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
-        return {STATEMENT: swapping_statement(manifest)}
+        return {STATEMENT: swapping_problem.swapping_statement(manifest)}
 
     def verify(self, release: SealedRelease) -> Iterator[Check]:
         return verification.verify(release)
@@ -363,7 +355,7 @@ class Swapping(Mechanism[SwappingProblem]):
 TALLY = "swap-confidential.json"
 
 
-def how_many_moved(problem: SwappingProblem, tally: Mapping[str, Any]) -> str:
+def how_many_moved(problem: swapping_problem.SwappingProblem, tally: Mapping[str, Any]) -> str:
     """What a run tells the curator, and nobody else: how many households moved, beside the rate that was asked for."""
     households, moved, rate = tally["households"], tally["moved"], problem.settings.rate
     share = f"{100 * moved / households:.2f} %" if households else "none"
@@ -381,7 +373,7 @@ def moved_file(workspace: Workspace) -> Path:
 
 
 def swapped(
-    question: SwappingProblem, workspace: Workspace, engine: Engine
+    question: swapping_problem.SwappingProblem, workspace: Workspace, engine: Engine
 ) -> tuple[People, Integers, dict[str, Integers]]:
     """People as they were, and block and codes of each as they are after the swap of a run."""
     people = read_people(question, engine)
@@ -405,21 +397,26 @@ def recall_tally(workspace: Workspace) -> dict[str, Any]:
     return tally
 
 
-def _hashed_invariants(problem: SwappingProblem, people: People) -> dict[str, Any]:
+def _hashed_invariants(problem: swapping_problem.SwappingProblem, people: People) -> dict[str, Any]:
     """The hashes of what a permutation leaves as it is, from the records before the swap, where they are published."""
     question = problem.facts()
     if problem.settings.variant != "permutation" or question["microdata"] is None:
         return {}
     before = pa.Table.from_batches(
-        microdata_rows(problem, people, people.block, people.codes), microdata_schema(problem)
+        swapping_output.microdata_rows(problem, people, people.block, people.codes),
+        swapping_output.microdata_schema(problem),
     )
-    records = plain_records(before, question["microdata"])
+    records = swapping_output.plain_records(before, question["microdata"])
     households = core.PublishedHouseholds.of(records, HOUSEHOLD, question["swapping"])
-    return {INVARIANTS: households.digests(question["microdata"]["attributes"])}
+    return {swapping_problem.INVARIANTS: households.digests(question["microdata"]["attributes"])}
 
 
 def _tally(
-    question: SwappingProblem, people: People, swap: Swap, values: Mapping[str, Integers], age: Integers | None
+    question: swapping_problem.SwappingProblem,
+    people: People,
+    swap: Swap,
+    values: Mapping[str, Integers],
+    age: Integers | None,
 ) -> dict[str, Any]:
     named = core.looked_at(question.settings, values, age)
     return {

@@ -9,7 +9,7 @@ household are, then household by household; people outside of households last. H
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -291,10 +291,6 @@ class SwappingExplained(Explanation):
 # were taken before the swap, and no stratum is larger than its loss is stated for.
 
 
-Shared = dict[tuple[str, str], tabular.TableRows]
-"""The rows of cross-classifications on a level, as they were met first."""
-
-
 def verify(release: SealedRelease) -> Iterator[Check]:
     """Every table by itself, then what tables and records have in common."""
     folder, files, manifest, question = release.folder, release.files, release.manifest, release.facts
@@ -311,7 +307,7 @@ def verify(release: SealedRelease) -> Iterator[Check]:
         if people is not None and "guarantee" in question["swapping"]:
             yield from _invariants(people, question, manifest["statistics"])
         yield from labelled_checks(release)
-    shared: Shared = {}
+    shared = tabular.SharedFigures.of([tabular.Table.read(values) for values in question["tables"]])
     for values in question["tables"]:
         yield from _table(folder, files, values, manifest["plan"]["spine"], shared, people)
     if question["tables"]:
@@ -355,7 +351,7 @@ def _table(
     files: list[str],
     values: Mapping[str, Any],
     spine: list[str],
-    shared: Shared,
+    shared: tabular.SharedFigures,
     people: pa.Table | None,
 ) -> Iterator[Check]:
     table = tabular.Table.read(values)
@@ -369,7 +365,7 @@ def _table(
     by_level = {level: rows.on_level(place) for place, level in enumerate(table.levels)}
     yield _adds_up(table, by_level)
     yield _levels_agree(table, by_level, spine)
-    yield from _repeated(table, by_level, shared)
+    yield from shared.check(table, dict(tabular.margin_rows(table, rows)), "the same as in other tables")
     if people is not None:
         yield _from_records(table, values["codes"], by_level, people, spine[-1])
 
@@ -399,21 +395,6 @@ def _levels_agree(table: tabular.Table, by_level: Mapping[str, tabular.TableRows
     sums = [_sums(rows.cell, rows.count) for rows in inner]
     same = all(of_level == sums[0] for of_level in sums)
     return Check(f"{table.name}: levels come to the same", same, f"{len(sums)} levels of the spine")
-
-
-def _repeated(table: tabular.Table, by_level: Mapping[str, tabular.TableRows], shared: Shared) -> Iterator[Check]:
-    again = wrong = 0
-    for level, rows in by_level.items():
-        for number, margin in enumerate(table.margins):
-            figures = rows.where(rows.margin == number)
-            before = shared.setdefault((level, margin.name), figures)
-            if before is not figures:
-                again += 1
-                # The places of level and margin may differ from table to table.
-                wrong += not replace(before, level=figures.level, margin=figures.margin).equals(figures)
-    if again:
-        detail = f"{again} cross-classifications that tables before it have too"
-        yield Check(f"{table.name}: the same as in other tables", not wrong, detail)
 
 
 def _records(folder: Path, files: list[str], question: dict[str, Any], smallest: str) -> tuple[pa.Table | None, Check]:

@@ -16,19 +16,8 @@ from confide.inputs.frame import BLOCK, Frame, reading_facts
 from confide.inputs.records import (
     records_fingerprint,
 )
+from confide.mechanisms.swapping import spec as swapping_spec
 from confide.mechanisms.swapping.core import check_levels, exact_levels
-from confide.mechanisms.swapping.spec import (
-    ADULTS,
-    HOUSEHOLD,
-    NOISE,
-    SIZE,
-    SwappingSpec,
-    SwappingTable,
-    SwapSettings,
-    foreign_to,
-    settings_values,
-    swap_settings,
-)
 from confide.messages import Messages, messages
 from confide.privacy.conversion import exchange_epsilon, exchange_odds
 from confide.releases import LoadedSpec, rehearsal_banner, tabular
@@ -60,11 +49,15 @@ def kept_in_words(facts: Mapping[str, Any], text: Messages | None = None) -> lis
     """What stays as it was, from the plan alone."""
     m, names = text or messages(), facts["kept_in_blocks"]
     words = [m.text("swapping.kept_households")]
-    if SIZE in names:
+    if swapping_spec.SIZE in names:
         words.append(m.text("swapping.kept_people"))
-    if ADULTS in names:
+    if swapping_spec.ADULTS in names:
         words.append(m.text("swapping.kept_adults", age=facts["adult_age"]))
-    words += [m.text("swapping.kept_counts", name=name) for name in names if name not in (SIZE, ADULTS)]
+    words += [
+        m.text("swapping.kept_counts", name=name)
+        for name in names
+        if name not in (swapping_spec.SIZE, swapping_spec.ADULTS)
+    ]
     if facts["exact_levels"]:
         levels, carried = m.listed(facts["exact_levels"]), ", ".join(facts["carried"])
         if carried:
@@ -93,7 +86,7 @@ NEIGHBOURS = "two households of one stratum, each in the place of the other"
 DIGITS = 6
 
 
-def stated_guarantee(settings: SwapSettings) -> dict[str, Any]:
+def stated_guarantee(settings: swapping_spec.SwapSettings) -> dict[str, Any]:
     """The loss of a permutation in numbers: as the plan says it."""
     b, p = settings.largest_stratum, settings.rate
     return {
@@ -119,7 +112,10 @@ def epsilon_text(facts: Mapping[str, Any]) -> str:
 def stratum_words(facts: Mapping[str, Any], text: Messages | None = None) -> str:
     """What the households of a stratum have in common."""
     m, settings = text or messages(), facts["settings"]
-    names = {SIZE: m.text("swapping.size"), ADULTS: m.text("swapping.adults", age=settings["adult_age"])}
+    names = {
+        swapping_spec.SIZE: m.text("swapping.size"),
+        swapping_spec.ADULTS: m.text("swapping.adults", age=settings["adult_age"]),
+    }
     alike = [names.get(name) or m.text("swapping.members_by", name=name) for name in settings["match"]]
     households = m.text("swapping.stratum_alike", alike=m.listed(alike)) if alike else m.text("swapping.stratum_any")
     if settings["within"]:
@@ -166,7 +162,11 @@ def no_budget(facts: Mapping[str, Any]) -> str:
 # stays as it was and what does not. Made from the manifest alone.
 
 
-CHANGED = {(): "changed_size", (SIZE,): "changed_adults", (SIZE, ADULTS): "changed_rest"}
+CHANGED = {
+    (): "changed_size",
+    (swapping_spec.SIZE,): "changed_adults",
+    (swapping_spec.SIZE, swapping_spec.ADULTS): "changed_rest",
+}
 """What may have changed, by what is kept in every block."""
 
 
@@ -277,7 +277,7 @@ def _shown_settings(settings: Mapping[str, Any], m: Messages) -> list[tuple[str,
                 value=f"{value:+d}" if value else "0",
                 probability=exact_text(Fraction(probability)),
             )
-            for value, probability in zip(NOISE, settings["key_noise"], strict=True)
+            for value, probability in zip(swapping_spec.NOISE, settings["key_noise"], strict=True)
         ]
         groups = [m.number(exact_text(Fraction(part))) for part in settings["groups"]]
         shown += [
@@ -293,11 +293,11 @@ def _shown_settings(settings: Mapping[str, Any], m: Messages) -> list[tuple[str,
 class SwappingProblem(tabular.TabularProblem):
     """Everything that decides the release but the records and the key."""
 
-    spec: SwappingSpec
+    spec: swapping_spec.SwappingSpec
     schema: Schema
     frame: Frame
     records: Source
-    settings: SwapSettings
+    settings: swapping_spec.SwapSettings
     tables: tuple[tabular.QueryTable, ...]
 
     @property
@@ -398,7 +398,7 @@ INVARIANTS = "invariants_sha256"
 def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
-    assert isinstance(spec, SwappingSpec)
+    assert isinstance(spec, swapping_spec.SwappingSpec)
     public = tabular.PublicFiles.of(loaded, engine)
     findings, schema, frame, settings = public.findings, public.schema, public.frame, None
     try:
@@ -408,7 +408,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
     findings += absent(spec.output.formats, loaded.place("output", "formats"))
     geography = spec.geography
     units = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]
-    columns = (tabular.LEVEL, tabular.AREA, tabular.COUNT, HOUSEHOLD, BLOCK, geography.block, *units)
+    columns = (tabular.LEVEL, tabular.AREA, tabular.COUNT, swapping_spec.HOUSEHOLD, BLOCK, geography.block, *units)
     if schema is not None and spec.output.microdata:
         attributes, where = schema.attributes, partial(loaded.place, "output", "microdata")
         noting(findings, lambda: tabular.check_column_names(attributes, columns), where)
@@ -423,7 +423,12 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
 
 
 def _table(
-    part: SwappingTable, schema: Schema, *, spec: SwappingSpec, columns: Sequence[str], frame: Frame | None
+    part: swapping_spec.SwappingTable,
+    schema: Schema,
+    *,
+    spec: swapping_spec.SwappingSpec,
+    columns: Sequence[str],
+    frame: Frame | None,
 ) -> tabular.QueryTable:
     query = _query(schema, part.variables, columns)
     margins = tuple(sorted(query.margins(), key=lambda margin: len(margin.variables)))
@@ -434,23 +439,23 @@ def _table(
     return table
 
 
-def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
+def _settings(loaded: LoadedSpec, spec: swapping_spec.SwappingSpec) -> swapping_spec.SwapSettings:
     part = spec.swapping
     where, values = loaded.place("swapping", "settings"), dict[str, Any]()
     if part.settings is not None:
-        values = settings_values(part.settings, loaded.path.parent, where)
+        values = swapping_spec.settings_values(part.settings, loaded.path.parent, where)
     values |= part.given()
     missing = [name for name in ("variant", "rate") if name not in values]
     if missing:
         raise SpecError("missing-key/settings-light", where=loaded.place("swapping"), missing=missing[0])
-    foreign = [name for name in foreign_to(values["variant"]) if name in values]
+    foreign = [name for name in swapping_spec.foreign_to(values["variant"]) if name in values]
     if foreign:
         where = loaded.place("swapping", foreign[0])
         raise SpecError("swapping-variant/belongs", where=where, foreign=foreign[0], variant=values["variant"])
     if values["variant"] == "permutation" and part.publish_rate is False:
         where = loaded.place("swapping", "publish_rate")
         raise SpecError("swapping-publish_rate", where=where)
-    return swap_settings(**values)
+    return swapping_spec.swap_settings(**values)
 
 
 def placed_in_spec(loaded: LoadedSpec, finding: Finding) -> Finding:
@@ -472,7 +477,9 @@ def _query(schema: Schema, variables: Sequence[str], columns: Sequence[str]) -> 
     return query
 
 
-def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: SwapSettings) -> list[Finding]:
+def _people(
+    loaded: LoadedSpec, spec: swapping_spec.SwappingSpec, schema: Schema, settings: swapping_spec.SwapSettings
+) -> list[Finding]:
     """What settings and data say of the attributes."""
     findings = []
     by_name = {attribute.name: attribute for attribute in schema.attributes}

@@ -17,23 +17,7 @@ from confide.inputs.made_up import MeasuredCells, RecordForm
 from confide.mechanisms.tables import mechanism
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem
 from confide.noise import ReleaseNoise
-from confide.releases import Job, MadeUpRecords, NoiseSource, Plan, Residuals, Workspace
-from confide.releases.dossier import (
-    ALIKE,
-    DEFAULT_MARGIN,
-    FIXED,
-    PAGE,
-    AreaSums,
-    CellErrors,
-    Evaluated,
-    Evaluating,
-    LoneFigures,
-    page_of_cells,
-    reveal,
-    risk_pictures,
-    write,
-    write_over_keys,
-)
+from confide.releases import Job, MadeUpRecords, NoiseSource, Plan, Residuals, Workspace, dossier
 from confide.releases.replay import no_truth, require_sealed
 from confide.report import charts
 from confide.report.charts import AreaMeasure, area_maps, require_levels
@@ -41,8 +25,8 @@ from confide.utility import ErrorSums, by_size_class, combine
 
 
 def evaluate(
-    programme: TablesProblem, plan: Plan, workspace: Workspace, lone: LoneFigures | None = None
-) -> Confidential[list[CellErrors]]:
+    programme: TablesProblem, plan: Plan, workspace: Workspace, lone: dossier.LoneFigures | None = None
+) -> Confidential[list[dossier.CellErrors]]:
     """Compares every released count with the true one. The result tells of the truth and stays with the curator;
     ``lone`` receives the figures of one record."""
     require_sealed(workspace)
@@ -54,7 +38,9 @@ def evaluate(
             length = level.units * table.rows_per_unit
             counts = released[position : position + length].reshape(level.units, table.rows_per_unit)
             position += length
-            rows += _evaluate_level(programme, plan, workspace, table, level.name, counts, lone or LoneFigures())
+            rows += _evaluate_level(
+                programme, plan, workspace, table, level.name, counts, lone or dossier.LoneFigures()
+            )
     return Confidential(rows)
 
 
@@ -65,11 +51,11 @@ def _evaluate_level(
     table: MeasuredTable,
     level: str,
     counts: np.ndarray[Any, Any],
-    lone: LoneFigures,
-) -> list[CellErrors]:
+    lone: dossier.LoneFigures,
+) -> list[dossier.CellErrors]:
     geolevel = programme.spine.level(level)
     file = mechanism.counts_file(workspace, table, geolevel)
-    probability = programme.spec.output.noise_margin or DEFAULT_MARGIN
+    probability = programme.spec.output.noise_margin or dossier.DEFAULT_MARGIN
     sums: dict[tuple[str, str], ErrorSums] = {}
     laws: dict[str, ReleaseNoise] = {
         margin.name: plan.measure(level, programme.query_key(table, margin)).law for margin in table.margins
@@ -91,7 +77,7 @@ def _evaluate_level(
                 key = (margin.name, size_class)
                 sums[key] = sums.get(key, ErrorSums()) + part
     return [
-        CellErrors(
+        dossier.CellErrors(
             table.name,
             level,
             query,
@@ -155,32 +141,34 @@ def _released(release: Path, name: str) -> np.ndarray[Any, Any]:
 # The dossier of tables: released counts against true ones, beside what the noise promises.
 
 
-def evaluate_tables(asked: Evaluating) -> Evaluated:
+def evaluate_tables(asked: dossier.Evaluating) -> dossier.Evaluated:
     """Each release against the truth, with a dossier of its own; and of several, means over their keys."""
     require_levels(asked.geometry, dict.fromkeys(level.name for t in asked.question.tables for level in t.levels))
     results = []
     with asked.progress.stage("Comparing with the truth", 2 * len(asked.runs)) as advance:
         for run in asked.runs:
-            lone = LoneFigures()
+            lone = dossier.LoneFigures()
             cells = evaluate(asked.question, asked.plan, run.workspace, lone)
             advance(1)
-            rows, risk = reveal(cells), lone.as_dict(asked.geometry)
+            rows, risk = dossier.reveal(cells), lone.as_dict(asked.geometry)
             results.append({"cells": [row.as_dict() for row in rows], "risk_by_area": risk})
             by_area = errors_by_area(asked.question, asked.plan, run.workspace)
             maps = area_maps(by_area, asked.geometry) if charts.available() else []
-            risks = risk_pictures(risk, asked.question.area_names, asked.geometry, ALIKE)
+            risks = dossier.risk_pictures(risk, asked.question.area_names, asked.geometry, dossier.ALIKE)
             levels = list(dict.fromkeys(measure.level for measure in asked.plan.measures))
-            write(run.workspace.dossier, results[-1], page_of_cells(rows, levels, run.title, maps, risks))
+            dossier.write(
+                run.workspace.dossier, results[-1], dossier.page_of_cells(rows, levels, run.title, maps, risks)
+            )
             advance(1)
     if len(results) == 1:
-        return Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / PAGE)
+        return dossier.Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / dossier.PAGE)
     # "cells" is the list here, and in each of its rows a number that every key shares.
-    return write_over_keys(asked, {"cells": combine([result["cells"] for result in results], FIXED)})
+    return dossier.write_over_keys(asked, {"cells": combine([result["cells"] for result in results], dossier.FIXED)})
 
 
 def errors_by_area(programme: TablesProblem, plan: Plan, workspace: Workspace) -> AreaMeasure:
     """How far the figures of each area are off, as a mean over all of them. It tells of the truth."""
-    sums = AreaSums()
+    sums = dossier.AreaSums()
     for part in released_minus_true(programme, plan, workspace):
         codes = programme.spine.level(part.level).codes
         sums.add(part.level, codes, np.arange(len(codes)), np.abs(part.noise).sum(axis=1), part.noise.shape[1])

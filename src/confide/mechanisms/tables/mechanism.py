@@ -20,38 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from confide import noise as noise_laws
 from confide.engines import Engine, Source
 from confide.engines.protocol import cell_index, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.file_system import private_folder
 from confide.geography import Geolevel
-from confide.inputs.records import (
-    blocks_table,
-    check_columns,
-    check_records,
-    column_expressions,
-    records_fingerprint,
-)
-from confide.mechanisms.tables.programme import (
-    NOISE_MARGIN,
-    VARIANCE,
-    MeasuredTable,
-    NoisyRows,
-    NoisyTable,
-    TablesProblem,
-    TablesSpec,
-    build_table,
-    figure_columns,
-    figures_beside,
-    plan_programme,
-)
-from confide.noise import (
-    DiscreteGaussian,
-    NoiseStream,
-    ReleaseNoise,
-    TruncatedDistribution,
-    perturb,
-)
+from confide.inputs import records as inputs_records
+from confide.mechanisms.tables import programme as tables_programme
+from confide.noise import perturb
 from confide.releases import tabular
 from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.figure_noise import Draw
@@ -89,7 +66,7 @@ POOLED_NOTE = (
 def codebook(question: Mapping[str, Any]) -> tabular.Codebook:
     """What the tables of a release hold."""
     probability = question["noise_margin"]
-    figures = figure_columns(probability)
+    figures = tables_programme.figure_columns(probability)
     tables = tuple(tabular.DescribedTable.of(tabular.Table.read(values), figures) for values in question["tables"])
     keys = [
         (level, key)
@@ -109,7 +86,7 @@ class MeasuredNoise:
 
     tables: Mapping[str, tuple[tabular.Table, Mapping[str, str]]]
     """By name the table, and for each of its margins the measurement."""
-    laws: Mapping[tuple[str, str], ReleaseNoise]
+    laws: Mapping[tuple[str, str], noise_laws.ReleaseNoise]
     """By level and measurement."""
     figure: str = tabular.COUNT
 
@@ -156,7 +133,7 @@ ENOUGH = 50
 ROWS_AT_ONCE = 1 << 18
 
 
-Laws = dict[tuple[str, str], ReleaseNoise]
+Laws = dict[tuple[str, str], noise_laws.ReleaseNoise]
 """The noise by level and margin."""
 
 
@@ -215,9 +192,12 @@ def verify(release: SealedRelease) -> Iterator[Check]:
         yield tabular.labels_tell_apart(table)
         measured = tabular.Table.measurements(values)
         noise = {(level, name): laws[level, key] for level in table.levels for name, key in measured.items()}
-        promised = {level: figures_beside(table, level, noise, probability) for level in table.levels}
+        promised = {level: tables_programme.figures_beside(table, level, noise, probability) for level in table.levels}
         try:
-            rows = [NoisyRows(folder / path, table, format_, probability) for format_, path in paths.items()]
+            rows = [
+                tables_programme.NoisyRows(folder / path, table, format_, probability)
+                for format_, path in paths.items()
+            ]
             scan = _pass(table, noise, units, rows, promised)
         except tabular.UnlikePlanError as error:
             yield Check(f"{table.name}: columns and labels", False, str(error))
@@ -234,7 +214,7 @@ def _pass(
     table: tabular.Table,
     laws: Laws,
     units: dict[str, int],
-    files: Sequence[NoisyRows],
+    files: Sequence[tables_programme.NoisyRows],
     promised: Mapping[str, Mapping[str, np.ndarray[Any, Any]]],
 ) -> TablePass:
     scan = TablePass()
@@ -263,8 +243,10 @@ def _pass(
 
 def _beside(level: str, rows: pa.Table, units: int, promised: Mapping[str, np.ndarray[Any, Any]]) -> str | None:
     """The noise margins and the variances are those of the laws in the plan."""
-    expected = [name for name in (NOISE_MARGIN, VARIANCE) if name in promised]
-    if expected != [name for name in (NOISE_MARGIN, VARIANCE) if name in rows.column_names]:
+    expected = [name for name in (tables_programme.NOISE_MARGIN, tables_programme.VARIANCE) if name in promised]
+    if expected != [
+        name for name in (tables_programme.NOISE_MARGIN, tables_programme.VARIANCE) if name in rows.column_names
+    ]:
         return "a column of noise margins or variances is there, or missing, against the plan"
     for name in expected:
         figures = rows.column(name).to_numpy().reshape(units, len(promised[name]))
@@ -327,17 +309,17 @@ def _add_noise_check(
         )
 
 
-def _kurtosis(law: ReleaseNoise) -> float:
+def _kurtosis(law: noise_laws.ReleaseNoise) -> float:
     """An upper bound: 3 for the discrete Gaussian and 6 + 1/variance for the two-sided geometric law, where the
     variance is at least 1; noise that is mostly zero can have any, and then nothing is said. That of noise with a
     bound is added up."""
     variance = law.variance()
     if variance < 1:
         return math.inf
-    if isinstance(law, TruncatedDistribution):
+    if isinstance(law, noise_laws.TruncatedDistribution):
         places, weights = range(-law.bound, law.bound + 1), [float(low) for low, _ in law.weights(64)]
         return 1.001 * sum(x**4 * w for x, w in zip(places, weights, strict=True)) / sum(weights) / variance**2
-    return 3.001 if isinstance(law, DiscreteGaussian) else 6 + 1 / variance
+    return 3.001 if isinstance(law, noise_laws.DiscreteGaussian) else 6 + 1 / variance
 
 
 def _noise_check(name: str, scan: TablePass) -> Check:
@@ -368,8 +350,8 @@ class MeasuredMargin:
 
     summed_axes: tuple[int, ...]
     cells: int
-    law: ReleaseNoise
-    stream: NoiseStream
+    law: noise_laws.ReleaseNoise
+    stream: noise_laws.NoiseStream
 
 
 @dataclass(frozen=True)
@@ -419,11 +401,11 @@ BYTES_PER_COUNT = 100
 """A generous guess of what one published count takes on the disk, with its intermediate files, in both formats."""
 
 
-class Tables(Mechanism[TablesProblem]):
+class Tables(Mechanism[tables_programme.TablesProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
     name = "tables"
-    spec = TablesSpec
+    spec = tables_programme.TablesSpec
     accounted = True
     keyed = True
     on_spark = True
@@ -440,37 +422,39 @@ class Tables(Mechanism[TablesProblem]):
         "audit": "confide.lab.risk.privacy_audit.of_mechanisms:TablesAudit",
     }
 
-    def prepare(self, loaded: LoadedSpec, engine: Engine) -> TablesProblem:
+    def prepare(self, loaded: LoadedSpec, engine: Engine) -> tables_programme.TablesProblem:
         spec = loaded.spec
-        assert isinstance(spec, TablesSpec)
+        assert isinstance(spec, tables_programme.TablesSpec)
         public = tabular.PublicFiles.of(loaded, engine)
         spine = None if public.frame is None else public.frame.spine
-        tables = public.tables(loaded, partial(build_table, spec=spec, spine=spine))
+        tables = public.tables(loaded, partial(tables_programme.build_table, spec=spec, spine=spine))
         if public.findings and public.schema is not None and "records" in public.sources:
             public.findings.extend(_columns(engine, public.sources["records"], spec, public.schema))
         if public.findings or public.schema is None or public.frame is None:
             raise SpecError(public.findings)
-        return TablesProblem(spec, public.schema, public.frame, public.sources["records"], tables)
+        return tables_programme.TablesProblem(spec, public.schema, public.frame, public.sources["records"], tables)
 
-    def plan(self, problem: TablesProblem) -> Plan:
-        return plan_programme(problem)
+    def plan(self, problem: tables_programme.TablesProblem) -> Plan:
+        return tables_programme.plan_programme(problem)
 
-    def bytes_needed(self, problem: TablesProblem, plan: Plan) -> int:  # noqa: ARG002
+    def bytes_needed(self, problem: tables_programme.TablesProblem, plan: Plan) -> int:  # noqa: ARG002
         return plan.counts * BYTES_PER_COUNT
 
-    def fingerprint(self, problem: TablesProblem) -> str:
-        return records_fingerprint(problem.records)
+    def fingerprint(self, problem: tables_programme.TablesProblem) -> str:
+        return inputs_records.records_fingerprint(problem.records)
 
-    def check(self, problem: TablesProblem, job: Job) -> list[Finding]:
+    def check(self, problem: tables_programme.TablesProblem, job: Job) -> list[Finding]:
         frame = _write_frame(problem, job.workspace.scratch)
         block = problem.spec.geography.block
-        return check_records(job.engine, problem.records, problem.attributes, block, problem.spine, frame)
+        return inputs_records.check_records(
+            job.engine, problem.records, problem.attributes, block, problem.spine, frame
+        )
 
-    def count(self, problem: TablesProblem, job: Job) -> None:
+    def count(self, problem: tables_programme.TablesProblem, job: Job) -> None:
         """Counts the records once for each table at the blocks, then adds up along the geography."""
         frame = _write_frame(problem, job.workspace.counts)
         block = problem.spec.geography.block
-        columns = column_expressions(job.engine, problem.records, problem.attributes, block)
+        columns = inputs_records.column_expressions(job.engine, problem.records, problem.attributes, block)
         steps = sum(1 + len(table.levels) for table in problem.tables)
         with job.progress.stage("Counting records", steps) as advance:
             for table in problem.tables:
@@ -486,7 +470,7 @@ class Tables(Mechanism[TablesProblem]):
                         job.engine.write(_roll_up(table, level, is_block=is_block), into, counts=detailed, frame=frame)
                     advance(1)
 
-    def measure(self, problem: TablesProblem, job: Job, noise: NoiseSource | None) -> None:
+    def measure(self, problem: tables_programme.TablesProblem, job: Job, noise: NoiseSource | None) -> None:
         assert noise is not None
         job.plan.check_measured(
             (level.name, problem.query_key(table, margin))
@@ -507,13 +491,15 @@ class Tables(Mechanism[TablesProblem]):
                         advance=advance,
                     )
 
-    def publish(self, problem: TablesProblem, job: Job, release: ReleaseWriter) -> None:
+    def publish(self, problem: tables_programme.TablesProblem, job: Job, release: ReleaseWriter) -> None:
         output, names = problem.spec.output, problem.area_names
         with job.progress.stage("Writing tables", len(problem.tables)) as advance:
             for table in problem.tables:
-                layout = NoisyTable(problem, job.plan, table)
+                layout = tables_programme.NoisyTable(problem, job.plan, table)
 
-                def batches(table: MeasuredTable = table, layout: NoisyTable = layout) -> Iterator[pa.RecordBatch]:
+                def batches(
+                    table: tables_programme.MeasuredTable = table, layout: tables_programme.NoisyTable = layout
+                ) -> Iterator[pa.RecordBatch]:
                     for level in table.levels:
                         for first in table.parts(level):
                             counts = read_measured(job.workspace, table, level, first)
@@ -531,24 +517,30 @@ class Tables(Mechanism[TablesProblem]):
         return verify(release)
 
 
-def counts_file(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:
+def counts_file(workspace: Workspace, table: tables_programme.MeasuredTable, level: Geolevel) -> Path:
     """Where the true counts of a table on a level are."""
     return workspace.counts / f"{table.name}.{level.name}.parquet"
 
 
-def measured_folder(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:
+def measured_folder(workspace: Workspace, table: tables_programme.MeasuredTable, level: Geolevel) -> Path:
     """Where the measurements of a table on a level are, one file for each part."""
     return workspace.measured / table.name / level.name
 
 
-def read_measured(workspace: Workspace, table: MeasuredTable, level: Geolevel, first: int) -> np.ndarray[Any, Any]:
+def read_measured(
+    workspace: Workspace, table: tables_programme.MeasuredTable, level: Geolevel, first: int
+) -> np.ndarray[Any, Any]:
     """The measurements of one part."""
     file = measured_folder(workspace, table, level) / f"{first:08d}.parquet"
     return np.asarray(pq.read_table(file).column(tabular.COUNT).to_numpy())
 
 
 def _measure_part(
-    programme: TablesProblem, plan: Plan, noise: NoiseSource, table: MeasuredTable, level: Geolevel
+    programme: tables_programme.TablesProblem,
+    plan: Plan,
+    noise: NoiseSource,
+    table: tables_programme.MeasuredTable,
+    level: Geolevel,
 ) -> MeasurePart:
     margins = []
     for margin in table.margins:
@@ -560,7 +552,7 @@ def _measure_part(
     return MeasurePart(table.query.shape, level.units, table.units_per_part, tuple(margins))
 
 
-def _roll_up(table: MeasuredTable, level: Geolevel, *, is_block: bool) -> str:
+def _roll_up(table: tables_programme.MeasuredTable, level: Geolevel, *, is_block: bool) -> str:
     """The block counts added up to the units of a level. A part is known by its first unit."""
     unit = "frame.block" if is_block else f'frame."unit_{level.name}"'
     part = f"{unit} - {unit} % {table.units_per_part}"
@@ -570,17 +562,17 @@ def _roll_up(table: MeasuredTable, level: Geolevel, *, is_block: bool) -> str:
     )
 
 
-def _write_frame(question: TablesProblem, folder: Path) -> Path:
+def _write_frame(question: tables_programme.TablesProblem, folder: Path) -> Path:
     path = private_folder(folder) / "frame.parquet"
-    write_parquet(blocks_table(question.spine), path)
+    write_parquet(inputs_records.blocks_table(question.spine), path)
     return path
 
 
-def _columns(engine: Engine, records: Source, spec: TablesSpec, schema: Schema) -> list[Finding]:
+def _columns(engine: Engine, records: Source, spec: tables_programme.TablesSpec, schema: Schema) -> list[Finding]:
     """What is wrong with the columns of the records, for a spec that goes no further than its frame and its tables."""
     named = {name.split(":")[0] for table in spec.tables for name in table.variables}
     attributes = [attribute for attribute in schema.attributes if attribute.name in named]
     try:
-        return check_columns(engine, records, attributes, spec.geography.block)
+        return inputs_records.check_columns(engine, records, attributes, spec.geography.block)
     except ConfideError as error:
         return list(error.findings)

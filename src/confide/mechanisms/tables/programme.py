@@ -24,38 +24,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from pydantic import Field
 
+from confide import noise as noise_laws
+from confide import privacy as confide_privacy
 from confide.engines import Source
 from confide.errors import ConfideError, ParameterError
 from confide.geography import Geolevel, Spine
 from confide.inputs import OfficeFiles
 from confide.inputs.frame import Frame, reading_facts
-from confide.noise import (
-    DiscreteGaussian,
-    NoiseDistribution,
-    ReleaseNoise,
-    TruncatedDistribution,
-    TruncatedGaussian,
-    TruncatedGeometric,
-    TwoSidedGeometric,
-    beyond_mass,
-    outside_mass,
-)
 from confide.noise.fitting import NoiseKind, of_margin, of_variance, smallest_bound
-from confide.privacy import (
-    ZCDP,
-    ApproxDP,
-    Definition,
-    Loss,
-    Neighbours,
-    PrivacyLoss,
-    PrivacyUnit,
-    PureDP,
-    calibrate,
-    cks_rho,
-    event_of_noise,
-    partition_marginal,
-    price,
-)
 from confide.releases import Plan, PlannedMeasurement, spec, tabular
 from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
 from confide.report.rendering import render
@@ -217,92 +193,99 @@ class NoiseChoice:
     def __init__(
         self, privacy: spec.PrivacyPart, noise: NoisePart, margin_level: Fraction | None, shares: Iterable[Fraction]
     ):
-        self.definition, self.neighbours = Definition(privacy.definition), Neighbours(privacy.neighbours)
+        self.definition, self.neighbours = (
+            confide_privacy.Definition(privacy.definition),
+            confide_privacy.Neighbours(privacy.neighbours),
+        )
         self.kind = NoiseKind(noise.law or LAWS[privacy.definition][0])
-        self.delta = privacy.delta if self.definition is Definition.APPROXIMATE else None
+        self.delta = privacy.delta if self.definition is confide_privacy.Definition.APPROXIMATE else None
         self._budget = _as_loss(self.definition, privacy)
         self._bound = noise.bound
         self._same = self._wanted(noise, margin_level)
         self._scale, self._basic = self._scales(sum((share**2 for share in shares), Fraction(0)))
 
-    def law(self, share: Fraction) -> ReleaseNoise:
+    def law(self, share: Fraction) -> noise_laws.ReleaseNoise:
         """The noise of a measurement with this share of the budget."""
         if self._same is not None:
             return self._same
-        free = calibrate(self._scale * share, self.neighbours)
+        free = confide_privacy.calibrate(self._scale * share, self.neighbours)
         if self.delta is None or not self.kind.bounded:
             return free
-        changed = partition_marginal(self.neighbours).l1
+        changed = confide_privacy.partition_marginal(self.neighbours).l1
         if self._bound is not None:
             return _truncated(free, self._bound)
         if self._basic:
             return _truncated(free, _smallest_bound(free, self.delta * share / changed, Fraction(1)))
         return _truncated(free, _smallest_bound(free, self.delta * share / (4 * changed), share / (4 * changed)))
 
-    def loss(self, share: Fraction, law: ReleaseNoise) -> PrivacyLoss:
+    def loss(self, share: Fraction, law: noise_laws.ReleaseNoise) -> confide_privacy.PrivacyLoss:
         """What a measurement costs by itself; in approximate, at its share of delta."""
         if self._same is None and self.delta is None:
             return self._budget * share
         delta = None if self.delta is None else self.delta * share
-        return price(event_of_noise(law), self.neighbours, self.definition, delta)
+        return confide_privacy.price(confide_privacy.event_of_noise(law), self.neighbours, self.definition, delta)
 
-    def check(self, loss: PrivacyLoss) -> None:
+    def check(self, loss: confide_privacy.PrivacyLoss) -> None:
         """Refuse a price above the budget."""
         if not loss <= self._budget:
             raise ParameterError("noise-too-small", found=_numbers(loss), budget=_numbers(self._budget))
 
-    def _scales(self, squares: Fraction) -> tuple[PrivacyLoss, bool]:
+    def _scales(self, squares: Fraction) -> tuple[confide_privacy.PrivacyLoss, bool]:
         """The budget as a loss of the noise without its bound, and whether it composes by plain addition.
 
         ``squares`` is the sum of the squared shares: K = squares (Δ₂/Δ₁)²/2.
         """
         if self.delta is None:
             return self._budget, True
-        assert isinstance(self._budget, ApproxDP)
-        rho = cks_rho(self._budget.epsilon, self.delta / 2 if self.kind.bounded else self.delta)
+        assert isinstance(self._budget, confide_privacy.ApproxDP)
+        rho = confide_privacy.cks_rho(self._budget.epsilon, self.delta / 2 if self.kind.bounded else self.delta)
         if not self.kind.by_epsilon:
-            return ZCDP(rho), False
-        sensitivity = partition_marginal(self.neighbours)
+            return confide_privacy.ZCDP(rho), False
+        sensitivity = confide_privacy.partition_marginal(self.neighbours)
         epsilon_squared = rho / (squares * sensitivity.l2_squared / sensitivity.l1**2 / 2)
         factor = Fraction(isqrt(int(epsilon_squared * 10**24)), 10**12)
         plain = factor <= self._budget.epsilon
-        return PureDP(self._budget.epsilon if plain else factor), plain
+        return confide_privacy.PureDP(self._budget.epsilon if plain else factor), plain
 
-    def _wanted(self, noise: NoisePart, margin_level: Fraction | None) -> ReleaseNoise | None:
+    def _wanted(self, noise: NoisePart, margin_level: Fraction | None) -> noise_laws.ReleaseNoise | None:
         if noise.variance is not None:
             distribution = of_variance(self.kind, noise.variance, noise.bound)
         elif noise.margin is not None:
             distribution = of_margin(self.kind, noise.margin, margin_level or Fraction(19, 20), noise.bound)
         else:
             return None
-        assert isinstance(distribution, NoiseDistribution | TruncatedDistribution)
+        assert isinstance(distribution, noise_laws.NoiseDistribution | noise_laws.TruncatedDistribution)
         return distribution
 
 
-def _as_loss(definition: Definition, privacy: spec.PrivacyPart) -> Loss:
-    if definition is Definition.APPROXIMATE:
-        return ApproxDP(privacy.budget, privacy.delta)
-    return ZCDP(privacy.budget) if definition is Definition.ZCDP else PureDP(privacy.budget)
+def _as_loss(definition: confide_privacy.Definition, privacy: spec.PrivacyPart) -> confide_privacy.Loss:
+    if definition is confide_privacy.Definition.APPROXIMATE:
+        return confide_privacy.ApproxDP(privacy.budget, privacy.delta)
+    return (
+        confide_privacy.ZCDP(privacy.budget)
+        if definition is confide_privacy.Definition.ZCDP
+        else confide_privacy.PureDP(privacy.budget)
+    )
 
 
-def _truncated(law: NoiseDistribution, bound: int) -> TruncatedDistribution:
-    if isinstance(law, DiscreteGaussian):
-        return TruncatedGaussian(law.sigma2, bound)
-    assert isinstance(law, TwoSidedGeometric)
-    return TruncatedGeometric(law.epsilon, bound)
+def _truncated(law: noise_laws.NoiseDistribution, bound: int) -> noise_laws.TruncatedDistribution:
+    if isinstance(law, noise_laws.DiscreteGaussian):
+        return noise_laws.TruncatedGaussian(law.sigma2, bound)
+    assert isinstance(law, noise_laws.TwoSidedGeometric)
+    return noise_laws.TruncatedGeometric(law.epsilon, bound)
 
 
 @lru_cache(maxsize=4096)
-def _smallest_bound(law: NoiseDistribution, edge: Fraction, beyond: Fraction) -> int:
+def _smallest_bound(law: noise_laws.NoiseDistribution, edge: Fraction, beyond: Fraction) -> int:
     """The smallest bound whose edge has at most one probability, and which noise without it passes with another."""
 
     def fits(bound: int) -> bool:
-        return outside_mass(_truncated(law, bound)) <= edge and beyond_mass(law, bound) <= beyond
+        return noise_laws.outside_mass(_truncated(law, bound)) <= edge and noise_laws.beyond_mass(law, bound) <= beyond
 
     return smallest_bound(fits, f"a share of {float(edge):.3g} of delta for one count")
 
 
-def _numbers(loss: PrivacyLoss) -> str:
+def _numbers(loss: confide_privacy.PrivacyLoss) -> str:
     return ", ".join(f"{name} {float(value):.6g}" for name, value in loss.parameters().items())
 
 
@@ -441,7 +424,7 @@ def plan_programme(programme: TablesProblem) -> Plan:
     spine = tuple(level.name for level in programme.spine.levels)
     neighbours, definition = choice.neighbours, choice.definition
     question, free = _question(programme), ("noise_margin", "area_names", "companions")
-    unit = PrivacyUnit(spec.privacy.unit)
+    unit = confide_privacy.PrivacyUnit(spec.privacy.unit)
     plan = Plan(
         "tables", neighbours, definition, tuple(measures), spine, question, delta=choice.delta, unit=unit, free=free
     )
@@ -536,7 +519,10 @@ def figure_columns(probability: Fraction | str | None) -> tuple[pa.Field, ...]:
 
 
 def figures_beside(
-    table: tabular.Table, level: str, laws: Mapping[tuple[str, str], ReleaseNoise], probability: Fraction | str | None
+    table: tabular.Table,
+    level: str,
+    laws: Mapping[tuple[str, str], noise_laws.ReleaseNoise],
+    probability: Fraction | str | None,
 ) -> dict[str, np.ndarray[Any, Any]]:
     """What is beside the counts of an area: for each of its rows the noise margin and the variance of its law."""
     cells = [margin.cells for margin in table.margins]

@@ -39,7 +39,7 @@ from confide.mechanisms.topdown.strategy import TREE, Strategy, groups_of, resol
 from confide.noise import ReleaseKey
 from confide.releases import NoiseSource, Plan, Workspace
 from confide.releases.dossier import LoneFigures
-from confide.releases.folder import MANIFEST, sha256_of
+from confide.releases.folder import SealedRelease
 from confide.releases.replay import no_truth, require_sealed
 from confide.schema import DETAILED, Query, Schema
 from confide.utility import LargestGroup, LargestGroups, metrics
@@ -417,7 +417,7 @@ class MadeUpErrors:
         from confide.mechanisms.topdown.made_up import exchanged_homes, release_of_people
 
         plan, engine, run = asked
-        problem, manifest = comparison.problem, sha256_of(run.release / MANIFEST)
+        problem, manifest = comparison.problem, SealedRelease.of(run.release).manifest_sha256
         cache = run.dossier / MADE_UP_FILE
         with suppress(OSError, ValueError, KeyError, TypeError):
             stated = json.loads(cache.read_text(encoding="utf-8"))

@@ -29,19 +29,7 @@ from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, exact, integer, nonnegative, positive
 from confide.noise import DiscreteGaussian
 from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon
-from confide.privacy.invariants.language import (
-    ANY,
-    Answer,
-    Facet,
-    Invariants,
-    Kind,
-    Need,
-    Status,
-    World,
-    facets,
-    routes,
-    single_record,
-)
+from confide.privacy.invariants import language
 from confide.privacy.statements import factor, rounded_up
 from confide.schema import NO_GROUP, Code, Query, Schema
 
@@ -203,8 +191,8 @@ class Mode(StrEnum):
 class Situation:
     """A person of some kind, and what cannot be done in the person's own units."""
 
-    kind: Kind
-    closed: frozenset[Need] = frozenset()
+    kind: language.Kind
+    closed: frozenset[language.Need] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -230,7 +218,7 @@ class RecordGroup:
         }
 
 
-def record_groups(invariants: Invariants) -> dict[Mode, RecordGroup]:
+def record_groups(invariants: language.Invariants) -> dict[Mode, RecordGroup]:
     """The smallest groups in all modes: the largest over all kinds of persons A."""
     world = invariants.world
     plain = {world.counted[kind]: kind for kind in world.kinds}
@@ -248,12 +236,12 @@ def record_groups(invariants: Invariants) -> dict[Mode, RecordGroup]:
     return {mode: group(mode) for mode in Mode}
 
 
-def group_size(invariants: Invariants, mode: Mode, situation: Situation) -> int:
+def group_size(invariants: language.Invariants, mode: Mode, situation: Situation) -> int:
     """The size of the smallest group for one person in one situation."""
     return _sizes(invariants, situation)[mode]
 
 
-def _sizes(invariants: Invariants, situation: Situation) -> dict[Mode, int]:
+def _sizes(invariants: language.Invariants, situation: Situation) -> dict[Mode, int]:
     world = invariants.world
     fixed = _fixed(world, situation)
     problem = CoverProblem(_classes(world, situation, fixed), tuple(need.leaves for need in sorted(situation.closed)))
@@ -272,10 +260,10 @@ def _sizes(invariants: Invariants, situation: Situation) -> dict[Mode, int]:
     }
 
 
-def _situations(invariants: Invariants) -> Iterator[tuple[tuple[str, ...], Situation]]:
+def _situations(invariants: language.Invariants) -> Iterator[tuple[tuple[str, ...], Situation]]:
     """Every situation in which a bound fixes something, in words and by person."""
     situations = set()
-    for answer in single_record(invariants).values():
+    for answer in language.single_record(invariants).values():
         for stuck in answer.exceptions:
             for kind in sorted(stuck.who):
                 if (kind, stuck.closed) not in situations:
@@ -283,34 +271,36 @@ def _situations(invariants: Invariants) -> Iterator[tuple[tuple[str, ...], Situa
                     yield stuck.when, Situation(kind, stuck.closed)
 
 
-def _fixed(world: World, situation: Situation) -> list[Facet]:
+def _fixed(world: language.World, situation: Situation) -> list[language.Facet]:
     """The facets that a bound fixes for the person: with room everywhere they could be changed."""
     fixed = []
-    for facet in facets(world) if situation.closed else ():
+    for facet in language.facets(world) if situation.closed else ():
         own = facet.value(situation.kind)
-        ways = [route for value, many in routes(facet, situation.kind).items() if value != own for route in many]
+        ways = [
+            route for value, many in language.routes(facet, situation.kind).items() if value != own for route in many
+        ]
         if facet.single(own) and ways and all(route & situation.closed for route in ways):
             fixed.append(facet)
     return fixed
 
 
-def _bundled(invariants: Invariants) -> bool:
+def _bundled(invariants: language.Invariants) -> bool:
     living = {attribute.name for attribute in invariants.records.attributes if attribute.residence}
     return all(set(count.where) <= living for count in invariants.counts)
 
 
-def _classes(world: World, situation: Situation, fixed: Sequence[Facet]) -> list[RecordClass]:
+def _classes(world: language.World, situation: Situation, fixed: Sequence[language.Facet]) -> list[RecordClass]:
     """The classes of records at A's own place and at every distance from it; that of A itself is the first.
 
     Where the frame says that nobody is in a group, no record is of that class, in the group or in any fill.
     """
     bounds = world.invariants.bounds
-    nobody = [need.bound for need in situation.closed if not need.leaves and bounds[need.bound].at_most == ANY]
+    nobody = [need.bound for need in situation.closed if not need.leaves and bounds[need.bound].at_most == language.ANY]
 
-    def possible(kind: Kind, distance: int) -> bool:
+    def possible(kind: language.Kind, distance: int) -> bool:
         return not any(world.bound[kind][n] and world.shared(distance, bounds[n].by) for n in nobody)
 
-    def of(kind: Kind, distance: int) -> RecordClass:
+    def of(kind: language.Kind, distance: int) -> RecordClass:
         counts = zip(world.invariants.counts, world.counted[kind], strict=True)
         return RecordClass(
             distance,
@@ -529,7 +519,7 @@ class RecordLoss:
 
 
 def explain(
-    answers: Mapping[str, Answer],
+    answers: Mapping[str, language.Answer],
     groups: Mapping[Mode, RecordGroup],
     loss: RecordLoss | None = None,
     *,
@@ -546,29 +536,29 @@ def explain(
     ]
 
 
-def _one_record(answers: Mapping[str, Answer], loss: RecordLoss, record: str) -> Iterator[str]:
-    able = [answer for answer in answers.values() if answer.status is not Status.FIXED]
+def _one_record(answers: Mapping[str, language.Answer], loss: RecordLoss, record: str) -> Iterator[str]:
+    able = [answer for answer in answers.values() if answer.status is not language.Status.FIXED]
     if able:
         yield (
             f"Compare the release with one in which one {record}'s record had said something else and every figure that"
             " is published exactly had been the same. What somebody believes about the record differs between the two"
             f" by {loss.words(1)}. So far, the invariants cost nothing."
         )
-    free = [answer.title for answer in able if answer.status is Status.FREE]
+    free = [answer.title for answer in able if answer.status is language.Status.FREE]
     if free:
         yield f"This holds for {_listed(free)}, whatever the data."
     said: dict[str, list[str]] = {}
     for answer in able:
         inside = f" inside of what the invariants tell apart ({'; '.join(answer.cells)})" if answer.cells else ""
-        if answer.status is Status.COARSE:
+        if answer.status is language.Status.COARSE:
             said.setdefault(f"it holds{inside}.", []).append(answer.title)
-        elif answer.status is Status.DATA:
+        elif answer.status is language.Status.DATA:
             said.setdefault(f"it holds{inside}, {_where_not(answer)}", []).append(answer.title)
     for text, titles in said.items():
         yield f"{_listed(titles)}: {text}"
 
 
-def _where_not(answer: Answer) -> str:
+def _where_not(answer: language.Answer) -> str:
     text = f"with fewer possible values where {_either(answer.depends_on)}."
     stuck = list(dict.fromkeys(" and ".join(item.when) for item in answer.exceptions))
     if stuck:
@@ -577,10 +567,10 @@ def _where_not(answer: Answer) -> str:
 
 
 def _group(
-    answers: Mapping[str, Answer], groups: Mapping[Mode, RecordGroup], loss: RecordLoss, record: str
+    answers: Mapping[str, language.Answer], groups: Mapping[Mode, RecordGroup], loss: RecordLoss, record: str
 ) -> Iterator[str]:
-    fixed = [a.title for a in answers.values() if a.status is Status.FIXED]
-    partly = [answer for answer in answers.values() if answer.stuck and answer.status is not Status.FIXED]
+    fixed = [a.title for a in answers.values() if a.status is language.Status.FIXED]
+    partly = [answer for answer in answers.values() if answer.stuck and answer.status is not language.Status.FIXED]
     fixed += [f"{answer.title} (if {' or '.join(answer.stuck)})" for answer in partly]
     if fixed:
         yield (

@@ -20,17 +20,7 @@ from typing import Any, Protocol
 
 from confide.errors import ParameterError
 from confide.messages import Messages, messages
-from confide.privacy.invariants.language import (
-    Answer,
-    InvariantAttribute,
-    InvariantBound,
-    InvariantCount,
-    Invariants,
-    Never,
-    Records,
-    Status,
-    single_record,
-)
+from confide.privacy.invariants import language
 
 
 class Holding(StrEnum):
@@ -86,8 +76,8 @@ class WhatIsLeft:
     attributes: Mapping[str, PartLeft]
     places: Mapping[str, PartLeft]
     """For each level: whether a record can be in another of its units, in the same unit of the level above."""
-    invariants: Invariants | None = None
-    answers: Mapping[str, Answer] | None = None
+    invariants: language.Invariants | None = None
+    answers: Mapping[str, language.Answer] | None = None
     """As ``confide risk invariants`` has them; none where there are no constraints, or too many to look at."""
     left_out: tuple[str, ...] = ()
 
@@ -124,9 +114,9 @@ def what_is_left(plan: StatedPlan, text: Messages | None = None) -> WhatIsLeft:
         places = {level: PartLeft(level, _level_title(level), holds) for level in plan.spine[1:]}
         return WhatIsLeft({name: PartLeft(name, title, holds) for name, title in titles.items()}, places)
     translated = translate(plan, text)
-    answers: Mapping[str, Answer] | None
+    answers: Mapping[str, language.Answer] | None
     try:
-        answers = single_record(translated.invariants)
+        answers = language.single_record(translated.invariants)
     except ParameterError:  # too many kinds of records
         answers = None
     return WhatIsLeft(
@@ -139,7 +129,7 @@ def what_is_left(plan: StatedPlan, text: Messages | None = None) -> WhatIsLeft:
 
 
 def _attribute_left(
-    name: str, title: str, translated: InvariantTranslation, answers: Mapping[str, Answer] | None
+    name: str, title: str, translated: InvariantTranslation, answers: Mapping[str, language.Answer] | None
 ) -> PartLeft:
     counts = translated.invariants.counts
     by = list(dict.fromkeys(count.name for count in counts if name in count.where))
@@ -153,7 +143,7 @@ def _attribute_left(
     if answers is None or not by:  # what no count looks at, no count gives away
         return PartLeft(name, title, Holding.HOLDS)
     answer = answers[name]
-    if answer.status is Status.FIXED:
+    if answer.status is language.Status.FIXED:
         return PartLeft(name, title, Holding.FIXED, tuple(by))
     if answer.stuck:
         return PartLeft(name, title, Holding.PARTLY, tuple(by), answer.stuck)
@@ -224,7 +214,7 @@ class StatedPlan(Protocol):
 class InvariantTranslation:
     """The invariants of a plan in the language, and those that it cannot express: by name, what they look at."""
 
-    invariants: Invariants
+    invariants: language.Invariants
     not_said: Mapping[str, InvariantReach]
 
     @property
@@ -259,9 +249,9 @@ def translate(plan: StatedPlan, text: Messages | None = None) -> InvariantTransl
     used = {count.by for count in counts} | {plan.spine[-1]}
     geography = tuple(level for level in plan.spine[1:] if level in used) or plan.spine[-1:]
     constraints = stated_constraints(plan.question)
-    records = Records(str(plan.question["strategy"]["id"]), geography, said.attributes())
+    records = language.Records(str(plan.question["strategy"]["id"]), geography, said.attributes())
     names = tuple(str(item["name"]) for item in constraints.get("invariants", ()))
-    return InvariantTranslation(Invariants(names, records, counts, bounds, never), said.not_said)
+    return InvariantTranslation(language.Invariants(names, records, counts, bounds, never), said.not_said)
 
 
 class _Translator:
@@ -303,7 +293,7 @@ class _Translator:
             return None
         return {name: frozenset(map(str, codes)) for name, codes in where.items()}
 
-    def counts(self) -> Iterator[InvariantCount]:
+    def counts(self) -> Iterator[language.InvariantCount]:
         cells_of = {item["name"]: item["cells"] for item in self._plan.question.get("told", ())}
         for invariant in self._constraints.get("invariants", ()):
             name, level, query = invariant["name"], invariant["level"], invariant["query"]
@@ -321,10 +311,10 @@ class _Translator:
                 continue
             for where in wheres:
                 assert where is not None
-                yield InvariantCount(None if level == self._plan.spine[0] else level, where, name)
+                yield language.InvariantCount(None if level == self._plan.spine[0] else level, where, name)
         yield from self._met()
 
-    def _met(self) -> Iterator[InvariantCount]:
+    def _met(self) -> Iterator[language.InvariantCount]:
         """Groups whose least and largest counts are the same count of the frame: published exactly, by two bounds."""
         limits: dict[tuple[str, str, frozenset[str], int], dict[str, str]] = {}
         for item in self._plan.question.get("bounds", ()):
@@ -335,7 +325,7 @@ class _Translator:
         for (attribute, _, codes, _), met in limits.items():
             if len(met) == len(("lower", "upper")) and attribute in self._titles:
                 name = f"{met['lower']} and {met['upper']}"
-                yield InvariantCount(self._plan.spine[-1], {attribute: codes}, name)
+                yield language.InvariantCount(self._plan.spine[-1], {attribute: codes}, name)
 
     def _cells(self, query: str) -> list[dict[str, frozenset[str]] | None] | None:
         """The cells of a query of whole attributes; None if it has recodes, or too many cells."""
@@ -345,7 +335,7 @@ class _Translator:
         levels = [list(self._levels(name)) for name in names]
         return [dict(zip(names, (frozenset({one}) for one in cell), strict=True)) for cell in product(*levels)]
 
-    def bounds(self) -> Iterator[InvariantBound]:
+    def bounds(self) -> Iterator[language.InvariantBound]:
         stated = {item["name"]: item for item in self._plan.question.get("bounds", ())}
         for bound in self._constraints.get("bounds", ()):
             item = stated.get(bound["name"])
@@ -356,17 +346,17 @@ class _Translator:
                     continue
                 yield _bound(item, group["column"], where, self._plan.spine[-1], self._text)
 
-    def never(self) -> Iterator[Never]:
+    def never(self) -> Iterator[language.Never]:
         for zero in self._constraints.get("zeros", ()):
             where = self._where(zero["where"])
             if where is None:
                 self.not_said[zero["name"]] = InvariantReach()
             else:
-                yield Never(where)
+                yield language.Never(where)
 
-    def attributes(self) -> tuple[InvariantAttribute, ...]:
+    def attributes(self) -> tuple[language.InvariantAttribute, ...]:
         return tuple(
-            InvariantAttribute(name, title.replace("_", " "), dict.fromkeys(self._levels(name), 1), {})
+            language.InvariantAttribute(name, title.replace("_", " "), dict.fromkeys(self._levels(name), 1), {})
             for name, title in self._titles.items()
         )
 
@@ -384,14 +374,14 @@ class _Translator:
 
 def _bound(
     item: Mapping[str, Any], column: str, where: Mapping[str, frozenset[str]], block: str, m: Messages
-) -> InvariantBound:
+) -> language.InvariantBound:
     names = [group["column"] for group in item["groups"]]
     columns = ", ".join(names) if len(names) < 4 else f"{names[0]}, …, {names[-1]}"
     per_unit = int(item["per_unit"])
     lower = item["side"] == "lower"
     side = "topdown.says_least" if lower else "topdown.says_most"
     says = m.text(side, name=item["name"], number=per_unit, columns=columns)
-    return InvariantBound(
+    return language.InvariantBound(
         item["name"],
         block,
         where,

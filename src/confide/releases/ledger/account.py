@@ -11,22 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer, plain_tables
 from confide.errors import CONFIDENTIAL, BudgetExceededError, Finding, LedgerError, Place
-from confide.releases.ledger.entries import (
-    Definition,
-    Entry,
-    KeyDestroyed,
-    Measured,
-    Neighbours,
-    Opened,
-    Reserved,
-    RunEvent,
-    Sealed,
-    UnitName,
-    Voided,
-    shown,
-    stamp,
-    written,
-)
+from confide.releases.ledger import entries as ledger_entries
 
 RunState: TypeAlias = Literal["reserved", "measured", "sealed", "void"]
 
@@ -41,7 +26,7 @@ class Reservation(TypedAnswer):
     records_fingerprint: str = field(repr=False)
     cost: Fraction
     delta: Fraction = Fraction(0)
-    unit: UnitName = "record"
+    unit: ledger_entries.UnitName = "record"
     reservation_hash: str
     reserved_at: datetime
     changed_at: datetime
@@ -69,12 +54,12 @@ class Reservation(TypedAnswer):
             "run_id": self.run_id,
             "release": self.release,
             "state": self.state,
-            "cost": written(self.cost),
-            "charged": written(self.charged),
+            "cost": ledger_entries.written(self.cost),
+            "charged": ledger_entries.written(self.charged),
             "plan_hash": self.plan_hash,
             "reservation_hash": self.reservation_hash,
-            "reserved_at": stamp(self.reserved_at),
-            "changed_at": stamp(self.changed_at),
+            "reserved_at": ledger_entries.stamp(self.reserved_at),
+            "changed_at": ledger_entries.stamp(self.changed_at),
             "manifest_sha256": self.manifest_sha256,
             "void_reason": self.void_reason,
             "key_destroyed": self.key_destroyed,
@@ -88,9 +73,9 @@ class Reservation(TypedAnswer):
         return plain_tables(self.release, self.as_dict())
 
 
-def _named(unit: UnitName, delta: Fraction = Fraction(0)) -> dict[str, str]:
+def _named(unit: ledger_entries.UnitName, delta: Fraction = Fraction(0)) -> dict[str, str]:
     """What is said only where it is there: the delta, and the unit."""
-    return ({"delta": written(delta)} if delta else {}) | ({"unit": unit} if unit != "record" else {})
+    return ({"delta": ledger_entries.written(delta)} if delta else {}) | ({"unit": unit} if unit != "record" else {})
 
 
 KEPT_IN = {
@@ -108,15 +93,15 @@ class Account(TypedAnswer):
     """The state of a ledger: the budget and every run, in the order in which they were reserved."""
 
     data_set: str
-    definition: Definition
-    neighbours: Neighbours
+    definition: ledger_entries.Definition
+    neighbours: ledger_entries.Neighbours
     budget: Fraction
     note: str
     opened_at: datetime
     runs: Mapping[str, Reservation]
     delta: Fraction = Fraction(0)
     """The delta of the budget, which deltas of runs are taken from; zero unless the definition is approximate."""
-    unit: UnitName = "record"
+    unit: ledger_entries.UnitName = "record"
     """What it is kept in; records unless somebody named it."""
 
     @property
@@ -165,11 +150,11 @@ class Account(TypedAnswer):
                 "definition": self.definition,
                 "neighbours": self.neighbours,
                 "note": self.note,
-                "opened_at": stamp(self.opened_at),
-                "budget": written(self.budget),
-                "spent": written(self.spent),
-                "reserved": written(self.reserved),
-                "left": written(self.left),
+                "opened_at": ledger_entries.stamp(self.opened_at),
+                "budget": ledger_entries.written(self.budget),
+                "spent": ledger_entries.written(self.spent),
+                "reserved": ledger_entries.written(self.reserved),
+                "left": ledger_entries.written(self.left),
                 "runs": [run.as_dict() for run in self.runs.values()],
             }
             | _named(self.unit)
@@ -180,7 +165,7 @@ class Account(TypedAnswer):
         if not self.delta:
             return {}
         deltas = {"delta": self.delta, "spent_delta": self.spent_delta, "left_delta": self.left_delta}
-        return {name: written(delta) for name, delta in deltas.items()}
+        return {name: ledger_entries.written(delta) for name, delta in deltas.items()}
 
     def described(self) -> Iterator[AnswerPart]:
         """The budget, what is spent, and every release."""
@@ -231,7 +216,7 @@ class Account(TypedAnswer):
 # so that a ledger whose entries break a rule, with hashes however correct, does not open.
 
 
-def fold(entries: Iterable[Entry]) -> Account:
+def fold(entries: Iterable[ledger_entries.Entry]) -> Account:
     """The state after ``entries``; a LedgerError that names the first entry that breaks a rule."""
     account: Account | None = None
     for entry in entries:
@@ -252,20 +237,24 @@ def fold(entries: Iterable[Entry]) -> Account:
     return account
 
 
-def apply(account: Account | None, entry: Entry) -> Account:
+def apply(account: Account | None, entry: ledger_entries.Entry) -> Account:
     """The state after ``entry``, or a LedgerError that says why it cannot follow."""
     event = entry.event
     if account is None:
-        if isinstance(event, Opened):
+        if isinstance(event, ledger_entries.Opened):
             return _open(event, entry)
         raise LedgerError("ledger-order/open", found=event.kind)
-    if isinstance(event, Opened):
+    if isinstance(event, ledger_entries.Opened):
         raise LedgerError("ledger-order/budget", found=event.kind)
-    changed = _reserve(account, event, entry) if isinstance(event, Reserved) else _advance(account, event, entry)
+    changed = (
+        _reserve(account, event, entry)
+        if isinstance(event, ledger_entries.Reserved)
+        else _advance(account, event, entry)
+    )
     return replace(account, runs=MappingProxyType({**account.runs, changed.run_id: changed}))
 
 
-def already(account: Account, event: RunEvent) -> Reservation | None:
+def already(account: Account, event: ledger_entries.RunEvent) -> Reservation | None:
     """The run as it stands if ``event`` is recorded already: asking again costs nothing and writes nothing.
 
     A process that dies after its entry was written, and before it heard so, asks again when it is run again.
@@ -274,20 +263,20 @@ def already(account: Account, event: RunEvent) -> Reservation | None:
     if run is None:
         return None
     match event:
-        case Reserved():
+        case ledger_entries.Reserved():
             same = run.state != "void" and not _differences(run, event)
-        case Measured():
+        case ledger_entries.Measured():
             same = run.state == "measured" and run.key_commitment in (None, event.key_commitment or None)
-        case Sealed():
+        case ledger_entries.Sealed():
             same = run.state == "sealed" and run.manifest_sha256 == event.manifest_sha256
-        case Voided():
+        case ledger_entries.Voided():
             same = run.state == "void"
-        case KeyDestroyed():
+        case ledger_entries.KeyDestroyed():
             same = run.key_destroyed
     return run if same else None
 
 
-def _open(event: Opened, entry: Entry) -> Account:
+def _open(event: ledger_entries.Opened, entry: ledger_entries.Entry) -> Account:
     return Account(
         data_set=event.data_set,
         definition=event.definition,
@@ -301,7 +290,7 @@ def _open(event: Opened, entry: Entry) -> Account:
     )
 
 
-def _reserve(account: Account, event: Reserved, entry: Entry) -> Reservation:
+def _reserve(account: Account, event: ledger_entries.Reserved, entry: ledger_entries.Entry) -> Reservation:
     if (run := account.runs.get(event.run_id)) is not None:
         raise LedgerError(_taken(run, event))
     if not account.holds(event.cost, event.delta):
@@ -317,7 +306,7 @@ def _reserve(account: Account, event: Reserved, entry: Entry) -> Reservation:
             neighbours=account.neighbours,
             left_expected=_both(account.left, account.left_delta) if account.left else None,
             account_left=account.left,
-            reserved=shown(account.reserved) if account.reserved else None,
+            reserved=ledger_entries.shown(account.reserved) if account.reserved else None,
             account_reserved=account.reserved,
         )
     return Reservation(
@@ -334,21 +323,25 @@ def _reserve(account: Account, event: Reserved, entry: Entry) -> Reservation:
     )
 
 
-def _advance(account: Account, event: Measured | Sealed | Voided | KeyDestroyed, entry: Entry) -> Reservation:
+def _advance(
+    account: Account,
+    event: ledger_entries.Measured | ledger_entries.Sealed | ledger_entries.Voided | ledger_entries.KeyDestroyed,
+    entry: ledger_entries.Entry,
+) -> Reservation:
     run = replace(account.run(event.run_id), changed_at=entry.time)
     match event:
-        case Measured():
+        case ledger_entries.Measured():
             if run.key_commitment not in (None, event.key_commitment):
                 raise LedgerError("ledger-other-key", found=CONFIDENTIAL, run_id=run.run_id)
             _require(run, ("reserved",), "a run is measured once; if this one is void, start a new run")
             return replace(run, state="measured", key_commitment=event.key_commitment or None)
-        case Sealed():
+        case ledger_entries.Sealed():
             _require(run, ("measured",), "a run is sealed once, after it was measured, with one manifest")
             return replace(run, state="sealed", manifest_sha256=event.manifest_sha256)
-        case Voided():
+        case ledger_entries.Voided():
             _require(run, ("reserved",), "noise was drawn, so the run stays charged; finish it, at no further cost")
             return replace(run, state="void", void_reason=event.reason)
-        case KeyDestroyed():
+        case ledger_entries.KeyDestroyed():
             _require(run, ("sealed", "void"), "seal the run first: without its key it can never be finished")
             if run.key_destroyed:
                 raise LedgerError("ledger-state/key")
@@ -363,7 +356,7 @@ def _require(run: Reservation, states: tuple[RunState, ...], remedy: str) -> Non
         )
 
 
-def _differences(run: Reservation, event: Reserved) -> list[str]:
+def _differences(run: Reservation, event: ledger_entries.Reserved) -> list[str]:
     pairs = {
         "release": (run.release, event.release),
         "plan": (run.plan_hash, event.plan_hash),
@@ -373,7 +366,7 @@ def _differences(run: Reservation, event: Reserved) -> list[str]:
     return [name for name, (held, asked) in pairs.items() if held != asked]
 
 
-def _taken(run: Reservation, event: Reserved) -> Finding:
+def _taken(run: Reservation, event: ledger_entries.Reserved) -> Finding:
     differences = _differences(run, event)
     return Finding.of(
         "ledger-run-differs" if differences else "ledger-run-exists",
@@ -385,9 +378,13 @@ def _taken(run: Reservation, event: Reserved) -> Finding:
     )
 
 
-def _described(what: Reservation | Reserved) -> str:
+def _described(what: Reservation | ledger_entries.Reserved) -> str:
     return f"release {what.release!r}, plan {what.plan_hash[:16]}…, cost {_both(what.cost, what.delta)}"
 
 
 def _both(cost: Fraction, delta: Fraction) -> str:
-    return f"{shown(cost)} with delta {shown(delta)}" if delta else shown(cost)
+    return (
+        f"{ledger_entries.shown(cost)} with delta {ledger_entries.shown(delta)}"
+        if delta
+        else ledger_entries.shown(cost)
+    )

@@ -20,26 +20,10 @@ from typing import Any
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, Place, Severity
 from confide.exact import Exact, exact
-from confide.file_system import open_to_others
+from confide.file_system import open_to_others, write_text
 from confide.releases.ledger import entries
+from confide.releases.ledger import entries as ledger_entries
 from confide.releases.ledger.account import Account, Reservation, RunState, already, apply, fold
-from confide.releases.ledger.entries import (
-    CLOCK_TOLERANCE,
-    Definition,
-    Entry,
-    KeyDestroyed,
-    Measured,
-    Neighbours,
-    Opened,
-    Reserved,
-    RunEvent,
-    Sealed,
-    UnitName,
-    Voided,
-    following,
-    moment_after,
-    shown,
-)
 
 # The ledger compared with the run folders: what a hash chain cannot tell about itself.
 #
@@ -95,7 +79,7 @@ def compare(account: Account, records: Iterable[RunRecord]) -> tuple[Finding, ..
                 severity="warning",
                 run_id=run.run_id,
                 release=run.release,
-                cost=shown(run.cost),
+                cost=ledger_entries.shown(run.cost),
                 state=run.state,
                 if_lost=_IF_LOST[run.state],
             )
@@ -160,7 +144,7 @@ ACCEPT = "--accept-ledger"
 OTHER_RECORDS = "ledger-other-records"
 
 
-class History(tuple[Entry, ...], TypedAnswer):
+class History(tuple[ledger_entries.Entry, ...], TypedAnswer):
     """Every entry of a ledger, in order."""
 
     __slots__ = ()
@@ -243,7 +227,6 @@ def leave_witness(records: Path, sighting: Sighting) -> bool:
             {"ledger_id": one.ledger_id, "data_set": one.data_set, "sequence": one.sequence, "hash": one.hash}
             for one in (*others, sighting)
         ]
-        from confide.file_system import write_text
 
         write_text(witness_file(records), json.dumps({"format": WITNESS_FORMAT, "ledgers": ledgers}, indent=1) + "\n")
     except (OSError, LedgerError):
@@ -252,11 +235,11 @@ def leave_witness(records: Path, sighting: Sighting) -> bool:
 
 
 def _contradicted(
-    entries: tuple[Entry, ...], path: Path, beside: Iterable[Sighting], in_folders: Iterable[Sighting]
+    entries: tuple[ledger_entries.Entry, ...], path: Path, beside: Iterable[Sighting], in_folders: Iterable[Sighting]
 ) -> Iterator[Finding]:
     """What witnesses say against a ledger with these entries: that it was set back, or is not the first."""
     opened, chain = entries[0].event, [entry.hash for entry in entries]
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, ledger_entries.Opened)
     witnesses = (*beside, *in_folders)
     accepted = {sighting.ledger_id for sighting in beside}
     for sighting in (one for one in witnesses if one.ledger_id == opened.ledger_id):
@@ -305,13 +288,13 @@ class Ledger:
         *,
         clock: Clock = utc_now,
         lock_timeout: float = LOCK_TIMEOUT,
-        clock_tolerance: timedelta = CLOCK_TOLERANCE,
+        clock_tolerance: timedelta = ledger_entries.CLOCK_TOLERANCE,
     ):
         self.path = Path(path)
         self._clock = clock
         self._timeout = lock_timeout
         self._tolerance = clock_tolerance
-        self._seen: Entry | None = None
+        self._seen: ledger_entries.Entry | None = None
         self._read()
 
     @classmethod
@@ -320,16 +303,16 @@ class Ledger:
         path: Path | str,
         *,
         data_set: str,
-        definition: Definition,
-        neighbours: Neighbours,
+        definition: ledger_entries.Definition,
+        neighbours: ledger_entries.Neighbours,
         budget: Exact,
         delta: Exact = 0,
         note: str = "",
-        unit: UnitName = "record",
+        unit: ledger_entries.UnitName = "record",
         clock: Clock = utc_now,
     ) -> Ledger:
         """Open the ledger of ``data_set`` with its whole budget, once. Refuses a path where anything is."""
-        event = Opened(
+        event = ledger_entries.Opened(
             ledger_id=secrets.token_hex(32),
             data_set=data_set,
             definition=definition,
@@ -339,7 +322,7 @@ class Ledger:
             delta=exact(delta, "delta"),
             unit=unit,
         )
-        entries.create(Path(path), following(None, event, moment_after(None, clock())))
+        entries.create(Path(path), ledger_entries.following(None, event, ledger_entries.moment_after(None, clock())))
         return cls(path, clock=clock)
 
     def reserve(
@@ -351,7 +334,7 @@ class Ledger:
         records_fingerprint: str,
         cost: Exact,
         delta: Exact = 0,
-        unit: UnitName = "record",
+        unit: ledger_entries.UnitName = "record",
         accept_records: bool = False,
     ) -> Reservation:
         """Take ``cost`` (and ``delta``, where the ledger has one) from the budget, or refuse and take nothing.
@@ -364,7 +347,7 @@ class Ledger:
         ledger is kept in a named unit.
         """
         return self._record(
-            Reserved(
+            ledger_entries.Reserved(
                 run_id=run_id,
                 release=release,
                 plan_hash=plan_hash,
@@ -387,11 +370,11 @@ class Ledger:
         Returns:
             The run as the ledger now has it.
         """
-        return self._record(Measured(run_id=run_id, key_commitment=key_commitment))
+        return self._record(ledger_entries.Measured(run_id=run_id, key_commitment=key_commitment))
 
     def mark_sealed(self, run_id: str, manifest_sha256: str) -> Reservation:
         """Record that the release of the run is complete."""
-        return self._record(Sealed(run_id=run_id, manifest_sha256=manifest_sha256))
+        return self._record(ledger_entries.Sealed(run_id=run_id, manifest_sha256=manifest_sha256))
 
     def void(self, run_id: str, reason: str) -> Reservation:
         """Give up a run that has drawn nothing; its cost goes back to the budget.
@@ -403,11 +386,11 @@ class Ledger:
         Returns:
             The run as the ledger now has it.
         """
-        return self._record(Voided(run_id=run_id, reason=reason))
+        return self._record(ledger_entries.Voided(run_id=run_id, reason=reason))
 
     def mark_key_destroyed(self, run_id: str) -> Reservation:
         """Record that the key of a sealed or void run is gone."""
-        return self._record(KeyDestroyed(run_id=run_id))
+        return self._record(ledger_entries.KeyDestroyed(run_id=run_id))
 
     def status(self, run_id: str) -> Reservation:
         """One run; a LedgerError if the ledger does not hold it."""
@@ -421,7 +404,7 @@ class Ledger:
         """Every entry, in order."""
         return History(self._read())
 
-    def verify(self, noted: Iterable[str] = ()) -> Entry:
+    def verify(self, noted: Iterable[str] = ()) -> ledger_entries.Entry:
         """Check the chain and the rules, and return the last entry.
 
         Its hash stands for the whole ledger up to here: note it where the file cannot reach (a certificate, a signed
@@ -442,7 +425,7 @@ class Ledger:
         """How far the ledger has come: what is left beside the records as a witness."""
         entries = self._read()
         opened = entries[0].event
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, ledger_entries.Opened)
         return Sighting(opened.ledger_id, entries[-1].hash, entries[-1].sequence, opened.data_set, self.path)
 
     def contradicted(self, beside: Iterable[Sighting], in_folders: Iterable[Sighting]) -> tuple[Finding, ...]:
@@ -482,29 +465,29 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
-    def _read(self) -> tuple[Entry, ...]:
+    def _read(self) -> tuple[ledger_entries.Entry, ...]:
         with entries.reading(self.path, self._timeout) as transaction:
             self._recognise(transaction.entries)
             fold(transaction.entries)
         return transaction.entries
 
-    def _record(self, event: RunEvent, *, accept_records: bool = False) -> Reservation:
+    def _record(self, event: ledger_entries.RunEvent, *, accept_records: bool = False) -> Reservation:
         with entries.writing(self.path, self._timeout) as transaction:
             self._recognise(transaction.entries)
             account = fold(transaction.entries)
             if (standing := already(account, event)) is not None:
                 return standing
-            strange = isinstance(event, Reserved) and not account.knows(event.records_fingerprint)
+            strange = isinstance(event, ledger_entries.Reserved) and not account.knows(event.records_fingerprint)
             if strange and event.run_id not in account.runs and not accept_records:
                 raise LedgerError(_unseen(account, self.path))
-            time = moment_after(transaction.last, self._clock(), self._tolerance)
-            entry = following(transaction.last, event, time)
+            time = ledger_entries.moment_after(transaction.last, self._clock(), self._tolerance)
+            entry = ledger_entries.following(transaction.last, event, time)
             after = apply(account, entry)
             transaction.append(entry)
         self._seen = entry
         return after.runs[event.run_id]
 
-    def _recognise(self, entries: tuple[Entry, ...]) -> None:
+    def _recognise(self, entries: tuple[ledger_entries.Entry, ...]) -> None:
         """Check that the chain goes on from the last entry that this handle saw, and remember its end."""
         seen = self._seen
         if seen is not None and (len(entries) < seen.sequence or entries[seen.sequence - 1].hash != seen.hash):

@@ -25,8 +25,7 @@ from confide.releases.noise_audit import laws
 from confide.releases.noise_audit.draws_compared import DrawComparison
 from confide.releases.plan import Plan
 from confide.releases.replay import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
-from confide.report import charts
-from confide.report.rendering import render
+from confide.report import charts, render
 
 # The answer of a noise audit, and its page for the curator.
 

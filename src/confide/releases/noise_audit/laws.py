@@ -20,15 +20,9 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc, gammaln, logsumexp, ndtr, ndtri, xlog1py, xlogy
 
+from confide import noise as noise_laws
 from confide.arrays import Booleans, Floats, Integers
-from confide.noise import (
-    DiscreteGaussian,
-    FiniteDistribution,
-    TruncatedDistribution,
-    TruncatedGaussian,
-    TruncatedGeometric,
-    TwoSidedGeometric,
-)
+from confide.noise import DiscreteGaussian
 from confide.releases.replay import HIDDEN, ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 
 WIDE = 3_000
@@ -81,17 +75,17 @@ class LawMass:
 @lru_cache(maxsize=4096)
 def law_mass(law: ResidualLaw) -> LawMass:
     """The probabilities of a law that is not wide."""
-    if isinstance(law, OutcomeLaw | FiniteDistribution):
+    if isinstance(law, OutcomeLaw | noise_laws.FiniteDistribution):
         first, last = min(law.values), max(law.values)
         mass = np.zeros(last - first + 1)
         mass[np.array(law.values) - first] = [float(p) for p in law.probabilities]
         return LawMass.of(first, mass)
     if isinstance(law, ChoiceLaw):
         return LawMass.of(HIDDEN, _choice_mass(law))
-    if isinstance(law, TruncatedDistribution):
+    if isinstance(law, noise_laws.TruncatedDistribution):
         inside = np.arange(-law.bound, law.bound + 1)
         return LawMass.of(-law.bound, np.exp(-_exponent(law.untruncated, inside)))
-    assert isinstance(law, DiscreteGaussian | TwoSidedGeometric)
+    assert isinstance(law, DiscreteGaussian | noise_laws.TwoSidedGeometric)
     parameter = float(law.parameter)
     reach = 1 + ceil(38 * sqrt(parameter) if isinstance(law, DiscreteGaussian) else 700 / parameter)
     return LawMass.of(-reach, np.exp(-_exponent(law, np.arange(-reach, reach + 1))))
@@ -115,7 +109,7 @@ def survival(law: SurvivorLaw) -> float:
 def _exponent(law: object, x: Integers) -> Floats:
     if isinstance(law, DiscreteGaussian):
         return np.asarray(x.astype(np.float64) ** 2 / (2 * float(law.sigma2)))
-    assert isinstance(law, TwoSidedGeometric)
+    assert isinstance(law, noise_laws.TwoSidedGeometric)
     return np.asarray(np.abs(x) * float(law.epsilon))
 
 
@@ -123,7 +117,9 @@ def is_wide(law: ResidualLaw) -> bool:
     """Whether a law has too many values for a list of them."""
     if isinstance(law, DiscreteGaussian):
         return law.sigma2 > WIDE**2
-    return isinstance(law, SurvivorLaw) or (isinstance(law, TwoSidedGeometric) and law.epsilon < Fraction(10, WIDE))
+    return isinstance(law, SurvivorLaw) or (
+        isinstance(law, noise_laws.TwoSidedGeometric) and law.epsilon < Fraction(10, WIDE)
+    )
 
 
 def tails(
@@ -175,7 +171,7 @@ def _tails(law: ResidualLaw, x: Integers) -> tuple[Floats, Floats, Floats]:
         deviation = sqrt(law.sigma2)
         at = np.exp(-_exponent(law, x)) / (deviation * sqrt(2 * np.pi))
         return ndtr((x - 0.5) / deviation), at, ndtr(-(x + 0.5) / deviation)
-    assert isinstance(law, TwoSidedGeometric)
+    assert isinstance(law, noise_laws.TwoSidedGeometric)
     epsilon = float(law.epsilon)
     q = np.exp(-epsilon)
     side = np.exp(-epsilon * np.abs(x))
@@ -197,7 +193,7 @@ def moments(law: ResidualLaw) -> tuple[float, float, float]:
     mean, variance, excess = law_mass(narrowed(law)).moments()
     if isinstance(law, DiscreteGaussian) and law.sigma2 > LIKE_ANY**2:
         return 0.0, float(law.sigma2), excess
-    if isinstance(law, TwoSidedGeometric):
+    if isinstance(law, noise_laws.TwoSidedGeometric):
         variance = 2 * float(np.exp(-float(law.epsilon))) / float(np.expm1(-float(law.epsilon))) ** 2
     return mean, variance, excess
 
@@ -206,15 +202,15 @@ def scaled(law: ResidualLaw, by: Fraction) -> ResidualLaw | None:
     """The law with another scale, of a choice that of its first draw; none for a list of outcomes."""
     if isinstance(law, DiscreteGaussian):
         return DiscreteGaussian(law.sigma2 * by**2)
-    if isinstance(law, TwoSidedGeometric):
-        return TwoSidedGeometric(law.epsilon / by)
-    if isinstance(law, TruncatedGaussian):
-        return TruncatedGaussian(law.sigma2 * by**2, law.bound)
-    if isinstance(law, TruncatedGeometric):
-        return TruncatedGeometric(law.epsilon / by, law.bound)
+    if isinstance(law, noise_laws.TwoSidedGeometric):
+        return noise_laws.TwoSidedGeometric(law.epsilon / by)
+    if isinstance(law, noise_laws.TruncatedGaussian):
+        return noise_laws.TruncatedGaussian(law.sigma2 * by**2, law.bound)
+    if isinstance(law, noise_laws.TruncatedGeometric):
+        return noise_laws.TruncatedGeometric(law.epsilon / by, law.bound)
     if isinstance(law, ChoiceLaw):
         noise = scaled(law.noise, by)
-        assert isinstance(noise, DiscreteGaussian | TwoSidedGeometric)
+        assert isinstance(noise, DiscreteGaussian | noise_laws.TwoSidedGeometric)
         return ChoiceLaw(noise, law.cuts, law.second, law.hidden_up_to)
     if isinstance(law, SurvivorLaw):
         choice = scaled(law.choice, by)
@@ -227,8 +223,8 @@ def narrowed(law: ResidualLaw) -> ResidualLaw:
     """A law of the same shape with few values, where there is one: what is asked of it does not depend on its scale."""
     if isinstance(law, DiscreteGaussian) and law.sigma2 > LIKE_ANY**2:
         return DiscreteGaussian(LIKE_ANY**2)
-    if isinstance(law, TwoSidedGeometric) and law.epsilon < Fraction(1, LIKE_ANY):
-        return TwoSidedGeometric(Fraction(1, LIKE_ANY))
+    if isinstance(law, noise_laws.TwoSidedGeometric) and law.epsilon < Fraction(1, LIKE_ANY):
+        return noise_laws.TwoSidedGeometric(Fraction(1, LIKE_ANY))
     return law
 
 
@@ -250,7 +246,7 @@ def mode(law: ResidualLaw) -> int:
 
 def likelier_sign(law: ResidualLaw) -> float:
     """How likely the likelier sign of a score is: a half, unless the law is a list of outcomes that leans to a side."""
-    if not isinstance(law, OutcomeLaw | FiniteDistribution):
+    if not isinstance(law, OutcomeLaw | noise_laws.FiniteDistribution):
         return 0.5
     mass = law_mass(law)
     score = mass.below - mass.over

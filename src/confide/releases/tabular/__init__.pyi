@@ -1,8 +1,11 @@
+from confide.releases.tabular.checks import MarginRows as MarginRows
+from confide.releases.tabular.checks import SharedFigures as SharedFigures
 from confide.releases.tabular.checks import as_text as as_text
 from confide.releases.tabular.checks import cells_and_areas as cells_and_areas
 from confide.releases.tabular.checks import checked_rows as checked_rows
 from confide.releases.tabular.checks import every_format as every_format
 from confide.releases.tabular.checks import labels_tell_apart as labels_tell_apart
+from confide.releases.tabular.checks import margin_rows as margin_rows
 from confide.releases.tabular.checks import no_other_files as no_other_files
 from confide.releases.tabular.checks import read_formats as read_formats
 from confide.releases.tabular.checks import released as released

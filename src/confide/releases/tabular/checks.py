@@ -4,35 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.errors import Place, ReleaseError
 from confide.releases.folder import ARGUS, COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
+from confide.releases.tabular import table as tabular_table
 from confide.releases.tabular.described import AREAS, CELLS, DescribedTable, Rows, listed_areas
 from confide.releases.tabular.rows import SDMX, RowsInOrder, TableRows
-from confide.releases.tabular.table import (
-    AREA,
-    AREA_NAME,
-    DICTIONARY,
-    LEVEL,
-    MARGIN,
-    AreaNames,
-    CodedColumns,
-    Table,
-    UnlikePlanError,
-    cells_alone,
-    in_dictionaries,
-    same_rows,
-)
 
 STATEMENT, STAMP_FILE = "statement.html", "NOT-FOR-RELEASE.txt"
 R = TypeVar("R")
@@ -87,7 +76,7 @@ def unique_keys(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     return Check(f"{name}: a key for each row", not twice, detail)
 
 
-def labels_tell_apart(table: Table) -> Check:
+def labels_tell_apart(table: tabular_table.Table) -> Check:
     """The same from the labels of the plan, for tables whose rows are known to have each combination of them once."""
     labels = ((variable.name, text) for variable in table.variables for text in table.label_texts(variable))
     return unique_keys(table.name, table.columns, labels)
@@ -113,7 +102,7 @@ def read_formats(
     for format_, path in paths.items():
         try:
             contents[format_] = read(folder / path, format_)
-        except UnlikePlanError as error:
+        except tabular_table.UnlikePlanError as error:
             problem = problem or f"{format_}: {error}"
     return contents, problem
 
@@ -126,7 +115,7 @@ def same_formats(name: str, contents: Mapping[str, R], equal: Callable[[R, R], b
 
 
 def checked_rows(
-    folder: Path, table: Table, files: Collection[str], read: Callable[[Path, str], TableRows], cells: int
+    folder: Path, table: tabular_table.Table, files: Collection[str], read: Callable[[Path, str], TableRows], cells: int
 ) -> Generator[Check, None, TableRows | None]:
     """What is asked of every table of margins: columns, labels and keys, the same rows in every format, in order.
 
@@ -150,6 +139,107 @@ def checked_rows(
     ordered = rows.in_order()
     yield Check(f"{table.name}: every cell once, in order", ordered, f"{len(rows.cell):,} cells that are listed")
     return rows if ordered else None
+
+
+# What tables have in common: a cross-classification that several have has the same figures in each.
+
+
+@dataclass(frozen=True, eq=False)
+class MarginRows:
+    """The published cells of a margin, on a level by the number of the area among those that are listed."""
+
+    cell: Integers
+    """``area * cells + cell``, ascending."""
+    rows: TableRows
+    areas: pa.Array | None
+
+    def same_as(self, other: MarginRows, order: Sequence[int], shape: Sequence[int]) -> bool:
+        """Whether both have the same figures; ``order`` says which axes of this one are those of the other."""
+        size = int(np.prod(shape, dtype=np.int64))
+        within = _turned(self.cell % size, order, shape)
+        at = np.lexsort((within, self.cell // size))
+        return (
+            np.array_equal(within[at], other.cell % size)
+            and (self.rows.area is None or self.rows.area.take(pa.array(at)).equals(other.rows.area))
+            and all(np.array_equal(values[at], other.rows.figures[name]) for name, values in self.rows.figures.items())
+        )
+
+
+def margin_rows(table: tabular_table.Table, rows: TableRows) -> Iterator[tuple[tuple[str | None, str], MarginRows]]:
+    """For each level and margin of a table its cells."""
+    for place, level in enumerate(table.levels or (None,)):
+        here = rows if level is None else rows.on_level(place)
+        areas, number = None, np.zeros(len(here.cell), np.int64)
+        if here.area is not None and level is not None:
+            coded = here.area.dictionary_encode()
+            areas, number = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
+        for position, margin in enumerate(table.margins):
+            of = np.flatnonzero(here.margin == position)
+            chosen = here.where(here.margin == position)
+            yield (level, margin.name), MarginRows(number[of] * margin.cells + here.cell[of], chosen, areas)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedFigures:
+    """The figures of cross-classifications that more than one table has, as they were met first."""
+
+    repeated: frozenset[str]
+    """Those that are worth keeping."""
+    met: dict[str, tuple[tuple[str, ...], MarginRows]] = field(default_factory=dict)
+    """Variables and cells."""
+
+    @classmethod
+    def of(cls, tables: Iterable[tabular_table.Table]) -> SharedFigures:
+        """None so far, of the tables of a release."""
+        times = Counter(
+            _shared_name(level, margin)
+            for table in tables
+            for level in table.levels or (None,)
+            for margin in table.margins
+        )
+        return cls(frozenset(margin for margin, number in times.items() if number > 1))
+
+    def check(
+        self, table: tabular_table.Table, figures: Mapping[tuple[str | None, str], MarginRows], said: str
+    ) -> Iterator[Check]:
+        """Whether a table has the figures of the tables before it, whatever order their variables have.
+
+        Args:
+            table: The table.
+            figures: Its cells, from :func:`margin_rows`.
+            said: What the check is called.
+        """
+        again, wrong = [], []
+        margins = {margin.name: margin for margin in table.margins}
+        for (level, margin), cells in figures.items():
+            name = _shared_name(level, margins[margin])
+            own = tuple(variable.name for variable in margins[margin].variables)
+            if name in self.met:
+                names, before = self.met[name]
+                again.append(name)
+                order = [own.index(variable) for variable in names]
+                if not cells.same_as(before, order, margins[margin].shape):
+                    wrong.append(name)
+            elif name in self.repeated:
+                self.met[name] = own, cells
+        if again:
+            detail = ", ".join(wrong) or f"{len(again)} cross-classifications that tables before it have too"
+            yield Check(f"{table.name}: {said}", not wrong, detail)
+
+
+def _shared_name(level: str | None, margin: tabular_table.Margin) -> str:
+    """The same for the same cross-classification, whatever order its variables have."""
+    name = "*".join(sorted(variable.name for variable in margin.variables))
+    return name if level is None else f"{level}/{name}"
+
+
+def _turned(cell: Integers, order: Sequence[int], shape: Sequence[int]) -> Integers:
+    """Numbers of cells with their variables in another order."""
+    if list(order) == sorted(order):
+        return cell
+    places = np.unravel_index(cell, tuple(shape))
+    turned = np.ravel_multi_index(tuple(places[at] for at in order), tuple(shape[at] for at in order))
+    return np.asarray(turned, np.int64)
 
 
 # Beside each table is a file of its cells alone, and beside all of them one of all areas.
@@ -218,12 +308,12 @@ def cells_check(folder: Path, name: str, files: Collection[str]) -> Check:
             problem = problem or f"{own} is missing"
             continue
         schema = _columns_of(folder / path)
-        alone = schema.remove(schema.get_field_index(MARGIN))
+        alone = schema.remove(schema.get_field_index(tabular_table.MARGIN))
         source, cells = _rows_of(folder / path, schema), _rows_of(folder / own, alone)
         while not problem and (part := source.take(ROWS_AT_ONCE)).num_rows:
-            wanted = cells_alone(part)
+            wanted = tabular_table.cells_alone(part)
             rows += wanted.num_rows
-            if not same_rows(_exact(cells.take(wanted.num_rows)), _exact(wanted)):
+            if not tabular_table.same_rows(_exact(cells.take(wanted.num_rows)), _exact(wanted)):
                 problem = f"{format_}: other rows than the cells of the table"
         if not problem and cells.take(1).num_rows:
             problem = f"{format_}: more rows than the table has cells"
@@ -239,7 +329,7 @@ def _columns_of(path: Path) -> pa.Schema:
 
 def _rows_of(path: Path, schema: pa.Schema) -> RowsInOrder:
     """The rows of a file; none if it has other columns."""
-    return RowsInOrder(_open(path, schema, None) or iter(()), in_dictionaries(schema).empty_table())
+    return RowsInOrder(_open(path, schema, None) or iter(()), tabular_table.in_dictionaries(schema).empty_table())
 
 
 def _exact(rows: pa.Table) -> pa.Table:
@@ -270,7 +360,7 @@ class ListedAreas:
     def levels(self) -> dict[str, tuple[list[str], list[str]]]:
         """For each level the codes and the names of its areas, as they are listed; names are empty where there are
         none."""
-        if self.rows is None or self.rows.num_columns < len((LEVEL, AREA)):
+        if self.rows is None or self.rows.num_columns < len((tabular_table.LEVEL, tabular_table.AREA)):
             return {}
         of_row, codes, *names = self.rows.columns
         result = {}
@@ -293,7 +383,11 @@ def areas_check(
     if listed.rows is None:
         yield Check("areas", False, "the file of areas is missing")
         return
-    expected = [LEVEL, AREA, *((AREA_NAME,) if fingerprint is not None else ())]
+    expected = [
+        tabular_table.LEVEL,
+        tabular_table.AREA,
+        *((tabular_table.AREA_NAME,) if fingerprint is not None else ()),
+    ]
     if listed.rows.column_names != expected:
         yield Check("areas", False, "other columns than " + ", ".join(expected))
         return
@@ -304,7 +398,7 @@ def areas_check(
     detail = ", ".join(wrong) or ", ".join(f"{level}: {number:,}" for level, number in levels.items())
     yield Check("areas: each once, in order", not wrong, detail)
     if fingerprint is not None:
-        same = AreaNames(listed.levels).fingerprint == fingerprint
+        same = tabular_table.AreaNames(listed.levels).fingerprint == fingerprint
         yield Check("areas: the names that the plan is bound to", same, fingerprint)
     known = set(zip(*(column.to_pylist() for column in listed.rows.columns), strict=True)) if names else set()
     others = [name for name in names if _areas_of(folder, name, files, expected) - known]
@@ -319,7 +413,7 @@ def _areas_of(folder: Path, name: str, files: Collection[str], columns: Sequence
             continue
         source = text_batches(folder / path)
         while (part := source.take(ROWS_AT_ONCE)).num_rows:
-            if LEVEL in part.column_names:
+            if tabular_table.LEVEL in part.column_names:
                 rows = part.select(columns).group_by(list(columns)).aggregate([])
                 distinct |= set(zip(*(rows.column(each).to_pylist() for each in columns), strict=True))
     return distinct
@@ -330,7 +424,7 @@ def released(release: Path, name: str, formats: Sequence[str], read: Callable[[P
     file, format_ = released_file(release, name, formats)
     try:
         return read(file, format_)
-    except (UnlikePlanError, OSError, pa.ArrowException) as error:
+    except (tabular_table.UnlikePlanError, OSError, pa.ArrowException) as error:
         raise unlike_plan(name, error) from None
 
 
@@ -341,13 +435,16 @@ def released_file(release: Path, name: str, formats: Sequence[str]) -> tuple[Pat
     for format_ in (*(each for each in formats if each != SDMX), SDMX):
         if format_ in paths:
             return release / paths[format_], format_
-    raise unlike_plan(name, UnlikePlanError("no file"))
+    raise unlike_plan(name, tabular_table.UnlikePlanError("no file"))
 
 
 def unlike_plan(file: str, problem: Exception) -> ReleaseError:
     """The error for a released table that an evaluation cannot read."""
     return ReleaseError(
-        "release-unlike", where=Place(file=file), problem=problem, problem_found=isinstance(problem, UnlikePlanError)
+        "release-unlike",
+        where=Place(file=file),
+        problem=problem,
+        problem_found=isinstance(problem, tabular_table.UnlikePlanError),
     )
 
 
@@ -380,7 +477,7 @@ class TableCopies:
         """
         paths = sorted(map(Path, release.paths(f"{place}.")), key=lambda path: (path.suffix != ".parquet", path))
         opened = [_open(release.folder / path, schema, delimiter) for path in paths]
-        empty = in_dictionaries(schema).empty_table()
+        empty = tabular_table.in_dictionaries(schema).empty_table()
         rows = tuple(RowsInOrder(iter(batches or ()), empty) for batches in opened)
         fits = bool(opened) and all(batches is not None for batches in opened)
         return cls(rows, fits, ", ".join(path.suffix[1:] for path in paths))
@@ -388,7 +485,7 @@ class TableCopies:
     def take(self, rows: int) -> pa.Table:
         """The next rows of the first file. The others are read along."""
         first, *others = (file.take(rows) for file in self.files)
-        self.same = self.same and all(same_rows(other, first) for other in others)
+        self.same = self.same and all(tabular_table.same_rows(other, first) for other in others)
         return first
 
     def batches(self, rows: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
@@ -403,13 +500,15 @@ class TableCopies:
 
 def _open(path: Path, schema: pa.Schema, delimiter: str | None) -> Iterator[pa.Table] | None:
     """The rows of a file, with texts in dictionaries; none if it has other columns than it should have."""
-    wanted = in_dictionaries(schema)
+    wanted = tabular_table.in_dictionaries(schema)
     types: dict[str, Any] = {field.name: field.type for field in wanted}
     if path.suffix == ".parquet":
         own = pq.read_schema(path)
         if [(field.name, field.type) for field in own] != [(field.name, field.type) for field in schema]:
             return None
-        file = pq.ParquetFile(path, read_dictionary=[name for name, kind in types.items() if kind == DICTIONARY])
+        file = pq.ParquetFile(
+            path, read_dictionary=[name for name, kind in types.items() if kind == tabular_table.DICTIONARY]
+        )
         # One column after the other: the memory of several threads costs more than they save.
         batches = file.iter_batches(max(1, VALUES_AT_ONCE // len(schema)), use_threads=False)
         return (pa.table(batch).cast(wanted) for batch in batches)
@@ -427,12 +526,12 @@ def _open(path: Path, schema: pa.Schema, delimiter: str | None) -> Iterator[pa.T
 
 def open_described(release: SealedRelease, table: DescribedTable) -> TableCopies:
     """The files of a table for people, but for SDMX-CSV."""
-    assert isinstance(table.columns, CodedColumns)
+    assert isinstance(table.columns, tabular_table.CodedColumns)
     return TableCopies.open(release, f"tables/{table.name}", table.columns.schema(table.figures))
 
 
 def remade(
-    release: SealedRelease, table: DescribedTable, rows: Rows, names: AreaNames | None, source: str
+    release: SealedRelease, table: DescribedTable, rows: Rows, names: tabular_table.AreaNames | None, source: str
 ) -> Iterator[Check]:
     """A table has the rows that its source gives, in every format.
 
@@ -444,16 +543,16 @@ def remade(
         source: What the rows are made of, in words.
     """
     name, columns, copies = table.name, table.columns, open_described(release, table)
-    assert isinstance(columns, CodedColumns)
+    assert isinstance(columns, tabular_table.CodedColumns)
     yield Check(f"{name}: columns of the layout", copies.fits, copies.formats or "no file of this table is there")
     if not copies.fits:
         return
-    schema = in_dictionaries(columns.schema(table.figures))
+    schema = tabular_table.in_dictionaries(columns.schema(table.figures))
     batches = (pa.Table.from_batches([columns.coded(batch, names, schema)]) for batch in rows())
     expected, number, wrong = RowsInOrder(batches, schema.empty_table()), 0, False
     for batch in copies.batches():
         number += batch.num_rows
-        wrong = wrong or not same_rows(expected.take(batch.num_rows), batch)
+        wrong = wrong or not tabular_table.same_rows(expected.take(batch.num_rows), batch)
     wrong = wrong or bool(expected.take(1).num_rows)
     yield Check(f"{name}: the same in every format", copies.same, copies.formats)
     yield Check(f"{name}: says what {source} say", not wrong, f"{number:,} rows")
@@ -474,12 +573,12 @@ def _observations(path: Path, table: DescribedTable, rows: Rows) -> Check:
             problem = "" if same else "other rows than the table has"
         elif read.num_rows:
             problem = "rows that the table does not have"
-    except UnlikePlanError as error:
+    except tabular_table.UnlikePlanError as error:
         problem = str(error)
     return Check(name, not problem, problem or f"{sum(batch.num_rows for batch in batches):,} rows")
 
 
-def released_names(release: SealedRelease) -> AreaNames | None:
+def released_names(release: SealedRelease) -> tabular_table.AreaNames | None:
     """The names that ``areas.csv`` has, which the plan is bound to."""
     rows = listed_areas(release)
     if rows is None:
@@ -489,4 +588,4 @@ def released_names(release: SealedRelease) -> AreaNames | None:
         codes, texts = levels.setdefault(level, ([], []))
         codes.append(area)
         texts.append(name)
-    return AreaNames(dict(levels))
+    return tabular_table.AreaNames(dict(levels))

@@ -19,29 +19,8 @@ from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame, read_frame
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.spec import GeographyPart, LoadedSpec, Name, Part, Problem, find_source, frame_rules
-from confide.releases.tabular.rows import (
-    SDMX,
-    TableRows,
-    check_area_codes,
-    placed_rows,
-    read_columns,
-    read_file,
-    read_observations,
-    sdmx_batches,
-    sdmx_columns,
-)
-from confide.releases.tabular.table import (
-    AREA,
-    AREA_NAME,
-    LEVEL,
-    MARGIN,
-    AreaNames,
-    CodedColumns,
-    CodedVariable,
-    Table,
-    cells_alone,
-    text_column,
-)
+from confide.releases.tabular import rows as tabular_rows
+from confide.releases.tabular import table as tabular_table
 from confide.schema import Attribute, Schema
 
 CELLS, AREAS = "cells", "areas"
@@ -72,7 +51,7 @@ class DescribedColumn:
     name: str
     kind: Kind
     role: Role
-    variable: CodedVariable | None = None
+    variable: tabular_table.CodedVariable | None = None
     """The variable whose codes or labels it has."""
     gaps: bool = False
     """Whether some of its values are missing."""
@@ -110,7 +89,7 @@ class GivenColumns:
     are totals is not known."""
 
     names: tuple[str, ...]
-    variables: tuple[CodedVariable, ...] = ()
+    variables: tuple[tabular_table.CodedVariable, ...] = ()
     areas: bool = False
     named: bool = False
 
@@ -121,18 +100,23 @@ class DescribedTable:
 
     name: str
     title: str
-    columns: CodedColumns | GivenColumns
+    columns: tabular_table.CodedColumns | GivenColumns
     figures: tuple[pa.Field, ...]
     levels: tuple[str, ...] = ()
     hierarchies: Mapping[str, CodeHierarchy] = field(default_factory=dict)
     """Of columns whose codes are not all parts of the total alone."""
-    layout: Table | None = None
+    layout: tabular_table.Table | None = None
     """Its margins, where it is a table of margins."""
 
     @property
     def described(self) -> tuple[DescribedColumn, ...]:
         """Its columns, in order."""
-        roles: dict[str, Role] = {LEVEL: "level", AREA: "area", AREA_NAME: "name", MARGIN: "margin"}
+        roles: dict[str, Role] = {
+            tabular_table.LEVEL: "level",
+            tabular_table.AREA: "area",
+            tabular_table.AREA_NAME: "name",
+            tabular_table.MARGIN: "margin",
+        }
         roles = {} if isinstance(self.columns, GivenColumns) else roles
         named = {variable.name: variable for variable in self.columns.variables}
         labels = {variable.label_column: variable for variable in self.columns.variables}
@@ -148,7 +132,7 @@ class DescribedTable:
         return (*columns, *(_figure(figure) for figure in self.figures))
 
     @classmethod
-    def of(cls, table: Table, figures: Sequence[pa.Field]) -> DescribedTable:
+    def of(cls, table: tabular_table.Table, figures: Sequence[pa.Field]) -> DescribedTable:
         """A table as a plan describes it."""
         return cls(table.name, table.title, table.coded, tuple(figures), table.levels, layout=table)
 
@@ -157,7 +141,9 @@ class DescribedTable:
         """The types of its figures."""
         return {figure.name: figure.type for figure in self.figures}
 
-    def publish(self, release: ReleaseWriter, rows: Rows, output: TableFormats, names: AreaNames | None) -> None:
+    def publish(
+        self, release: ReleaseWriter, rows: Rows, output: TableFormats, names: tabular_table.AreaNames | None
+    ) -> None:
         """Writes ``tables/NAME`` with all rows, ``cells/NAME`` with the cells of the table itself, which can be added
         up, and ``sdmx/NAME.csv`` where it is asked for.
 
@@ -168,7 +154,7 @@ class DescribedTable:
             names: The names of areas, where they have any.
         """
         columns = self.columns
-        assert isinstance(columns, CodedColumns)
+        assert isinstance(columns, tabular_table.CodedColumns)
         schema = columns.schema(self.figures)
         readers = [format_ for format_ in output.formats if format_ in ("parquet", "csv")]
 
@@ -177,26 +163,28 @@ class DescribedTable:
 
         if readers:
             release.table(self.name, schema, coded(), readers, self.title)
-            alone = schema.remove(schema.get_field_index(MARGIN))
-            cells = (cells_alone(batch) for batch in coded())
+            alone = schema.remove(schema.get_field_index(tabular_table.MARGIN))
+            cells = (tabular_table.cells_alone(batch) for batch in coded())
             release.table(self.name, alone, cells, readers, f"{self.title}, cells alone", folder=CELLS)
-        if SDMX in output.formats:
-            observations = sdmx_columns(columns, self.figures)
-            batches = sdmx_batches(rows(), columns, observations, output.agency, self.name, names)
+        if tabular_rows.SDMX in output.formats:
+            observations = tabular_rows.sdmx_columns(columns, self.figures)
+            batches = tabular_rows.sdmx_batches(rows(), columns, observations, output.agency, self.name, names)
             release.text(f"sdmx/{self.name}", observations, batches, self.title, ",", quoted=True)
 
     def read(self, path: Path, format_: str) -> pa.Table:
         """All rows of a file of the table, with labels. Raises :class:`UnlikePlanError`."""
         columns, gaps = self.columns, any(figure.nullable for figure in self.figures)
-        assert isinstance(columns, CodedColumns)
-        if format_ == SDMX:
-            return read_observations(path, self.name, columns, self.types, gaps=gaps)
-        return columns.labelled(read_columns(path, dict.fromkeys(columns.names, pa.string()) | self.types, gaps=gaps))
+        assert isinstance(columns, tabular_table.CodedColumns)
+        if format_ == tabular_rows.SDMX:
+            return tabular_rows.read_observations(path, self.name, columns, self.types, gaps=gaps)
+        return columns.labelled(
+            tabular_rows.read_columns(path, dict.fromkeys(columns.names, pa.string()) | self.types, gaps=gaps)
+        )
 
-    def placed(self, path: Path, format_: str) -> TableRows:
+    def placed(self, path: Path, format_: str) -> tabular_rows.TableRows:
         """The same, every row put back into its cell."""
         assert self.layout is not None
-        return placed_rows(self.read(path, format_), self.layout, self.types)
+        return tabular_rows.placed_rows(self.read(path, format_), self.layout, self.types)
 
 
 def _figure(figure: pa.Field) -> DescribedColumn:
@@ -214,20 +202,25 @@ def table_path(name: str, files: Sequence[Mapping[str, Any]]) -> str | None:
 
 def read_described(path: Path, table: DescribedTable) -> pa.Table:
     """The rows of a file of a table, every column of the type that is described."""
-    return read_file(path, table.types)
+    return tabular_rows.read_file(path, table.types)
 
 
 def listed_areas(release: SealedRelease, most: int | None = None) -> pa.Table | None:
     """What ``areas.csv`` lists; nothing where it is not there, or has more than so many."""
     path = release.table(f"{AREAS}.")
-    return None if path is None or (most is not None and release.rows_of(path) > most) else read_file(path)
+    return None if path is None or (most is not None and release.rows_of(path) > most) else tabular_rows.read_file(path)
 
 
-def publish_areas(release: ReleaseWriter, levels: Sequence[tuple[str, Sequence[str]]], names: AreaNames | None) -> None:
+def publish_areas(
+    release: ReleaseWriter, levels: Sequence[tuple[str, Sequence[str]]], names: tabular_table.AreaNames | None
+) -> None:
     """Writes ``areas.csv``: the codes of all areas, level by level, with their names where the frame has them."""
-    fields = [text_column(LEVEL, "geolevel"), text_column(AREA, "code of the geounit or area")]
+    fields = [
+        tabular_table.text_column(tabular_table.LEVEL, "geolevel"),
+        tabular_table.text_column(tabular_table.AREA, "code of the geounit or area"),
+    ]
     if names is not None:
-        fields.append(text_column(AREA_NAME, "name of the geounit or area"))
+        fields.append(tabular_table.text_column(tabular_table.AREA_NAME, "name of the geounit or area"))
     schema = pa.schema(fields)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -303,11 +296,11 @@ class Codebook:
         return bool(self.tables) and not any(isinstance(table.columns, GivenColumns) for table in self.tables)
 
     @property
-    def variables(self) -> tuple[CodedVariable, ...]:
+    def variables(self) -> tuple[tabular_table.CodedVariable, ...]:
         """The variables of all tables and records, each once: a column has the same codes and labels in all of them."""
         of_files = [column.variable for file in self.files for column in file.described if column.variable is not None]
         of_tables = [variable for table in self.tables for variable in table.columns.variables]
-        known: dict[tuple[str, tuple[str, ...], tuple[str, ...]], CodedVariable] = {}
+        known: dict[tuple[str, tuple[str, ...], tuple[str, ...]], tabular_table.CodedVariable] = {}
         for each in (*of_files, *of_tables):
             known.setdefault((each.name, each.codes, each.labels), each)
         return tuple(known.values())
@@ -445,7 +438,7 @@ class TabularProblem:
         return [(level.name, level.codes) for level in self.published_levels]
 
     @cached_property
-    def area_names(self) -> AreaNames | None:
+    def area_names(self) -> tabular_table.AreaNames | None:
         """The names of the areas of all tables, where the frame has any."""
         return area_names(self.frame, self.published_levels, named=self.spec.geography.has_names)
 
@@ -459,18 +452,22 @@ class TabularProblem:
         }
 
 
-def check_published(table: Table, figures: Iterable[str], formats: Collection[str], spine: Spine | None) -> None:
+def check_published(
+    table: tabular_table.Table, figures: Iterable[str], formats: Collection[str], spine: Spine | None
+) -> None:
     """Refuses a table that has two columns of one name, or areas whose codes a format cannot tell from their names."""
     table.coded.check(figures)
-    if SDMX in formats and spine is not None:
-        check_area_codes(code for level in table.levels for code in spine.level(level).codes)
+    if tabular_rows.SDMX in formats and spine is not None:
+        tabular_rows.check_area_codes(code for level in table.levels for code in spine.level(level).codes)
 
 
-def area_names(frame: Frame | None, levels: Iterable[Geolevel], *, named: bool) -> AreaNames | None:
+def area_names(frame: Frame | None, levels: Iterable[Geolevel], *, named: bool) -> tabular_table.AreaNames | None:
     """The names of the areas of some levels, as the frame has them; none where a spec names no column of names."""
     if frame is None or not named:
         return None
-    return AreaNames({level.name: (level.codes, frame.names.get(level.name, ("",) * level.units)) for level in levels})
+    return tabular_table.AreaNames(
+        {level.name: (level.codes, frame.names.get(level.name, ("",) * level.units)) for level in levels}
+    )
 
 
 def noting(findings: list[Finding], make: Callable[[], T], where: Callable[[], Place] | None = None) -> T | None:

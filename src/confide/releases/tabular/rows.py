@@ -18,32 +18,22 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Integers
 from confide.errors import ConfideError
-from confide.releases.tabular.table import (
-    AREA,
-    COUNT,
-    LEVEL,
-    PUBLISHED,
-    STATUS,
-    SUPPRESSED,
-    AreaNames,
-    CodedColumns,
-    CodedVariable,
-    Table,
-    UnlikePlanError,
-    of_type,
-    text_column,
-)
+from confide.releases.tabular import table as tabular_table
 from confide.schema import TOTAL, TOTAL_CODE
 
 OBSERVATION = "OBS_VALUE"
 SDMX = "sdmx-csv"
 
 
-def plain_schema(table: Table, *figures: pa.Field) -> pa.Schema:
+def plain_schema(table: tabular_table.Table, *figures: pa.Field) -> pa.Schema:
     """The columns of the rows of a table with labels."""
-    geography = [text_column(LEVEL, "geolevel"), text_column(AREA, "code of the geounit or area")]
+    geography = [
+        tabular_table.text_column(tabular_table.LEVEL, "geolevel"),
+        tabular_table.text_column(tabular_table.AREA, "code of the geounit or area"),
+    ]
     variables = [
-        text_column(variable.name, f"{variable.title}; {TOTAL_CODE}: all together") for variable in table.variables
+        tabular_table.text_column(variable.name, f"{variable.title}; {TOTAL_CODE}: all together")
+        for variable in table.variables
     ]
     return pa.schema([*(geography if table.levels else ()), *variables, *figures])
 
@@ -101,7 +91,7 @@ class TableRows:
     @property
     def count(self) -> Integers:
         """The counts."""
-        return self.figures[COUNT]
+        return self.figures[tabular_table.COUNT]
 
     def equals(self, other: TableRows) -> bool:
         """Whether both have the same rows in the same order."""
@@ -163,17 +153,17 @@ def read_columns(path: Path, types: Mapping[str, pa.DataType], *, gaps: bool = F
     try:
         rows = read_file(path, types)
     except pa.ArrowInvalid:
-        raise UnlikePlanError("the figures are not all numbers") from None
+        raise tabular_table.UnlikePlanError("the figures are not all numbers") from None
     if path.suffix == ".parquet" and {field.name: field.type for field in rows.schema} != dict(types):
-        raise UnlikePlanError("the columns are not those of the plan, or not of their types")
+        raise tabular_table.UnlikePlanError("the columns are not those of the plan, or not of their types")
     if rows.column_names != list(types):
-        raise UnlikePlanError("the columns are not those of the plan")
+        raise tabular_table.UnlikePlanError("the columns are not those of the plan")
     if not gaps and any(column.null_count for column in rows.columns):
-        raise UnlikePlanError("a value is missing")
+        raise tabular_table.UnlikePlanError("a value is missing")
     return rows
 
 
-def placed_rows(rows: pa.Table, table: Table, figures: Iterable[str]) -> TableRows:
+def placed_rows(rows: pa.Table, table: tabular_table.Table, figures: Iterable[str]) -> TableRows:
     """Rows with labels, each put back into its cell, with the figures of these columns."""
     columns: Sequence[str] = table.columns
     level = area = None
@@ -194,19 +184,19 @@ def placed_rows(rows: pa.Table, table: Table, figures: Iterable[str]) -> TableRo
 def _places(column: pa.ChunkedArray, texts: Sequence[str], name: str) -> Integers:
     indices = pc.index_in(column, pa.array(texts, pa.string()))
     if indices.null_count:
-        raise UnlikePlanError(f"{name} has a label that the plan lacks")
+        raise tabular_table.UnlikePlanError(f"{name} has a label that the plan lacks")
     places: Integers = indices.to_numpy().astype(np.int64)
     return places
 
 
-def _margin_numbers(table: Table, kept: Integers) -> Integers:
+def _margin_numbers(table: tabular_table.Table, kept: Integers) -> Integers:
     """From the variables that a row keeps, a bit for each, to the number of the margin."""
     number = np.full(1 << len(table.variables), -1, np.int64)
     for position, margin in enumerate(table.margins):
         number[sum(1 << bit for bit, variable in enumerate(table.variables) if variable in margin.variables)] = position
     numbers: Integers = number[kept]
     if (numbers < 0).any():
-        raise UnlikePlanError("there is a margin that the plan lacks")
+        raise tabular_table.UnlikePlanError("there is a margin that the plan lacks")
     return numbers
 
 
@@ -257,8 +247,8 @@ INFORMATION = "I"
 """The action of rows that inform: whoever loads them decides whether they replace others."""
 OBSERVATION_STATUS, CONFIDENTIALITY = "OBS_STATUS", "CONF_STATUS"
 STATUS_CODES: Mapping[str, Mapping[str, str]] = {
-    OBSERVATION_STATUS: {PUBLISHED: "A", SUPPRESSED: "Q"},
-    CONFIDENTIALITY: {PUBLISHED: "F", SUPPRESSED: "C"},
+    OBSERVATION_STATUS: {tabular_table.PUBLISHED: "A", tabular_table.SUPPRESSED: "Q"},
+    CONFIDENTIALITY: {tabular_table.PUBLISHED: "F", tabular_table.SUPPRESSED: "C"},
 }
 """For each attribute that a status becomes its codes."""
 _NO_CODE, _NO_NAME = re.compile(r"[^A-Za-z0-9_@$-]"), re.compile(r"[^A-Za-z0-9_]")
@@ -289,7 +279,7 @@ def sdmx_name(column: str) -> str:
     return name if name[:1].isalpha() else f"V_{name}"
 
 
-def sdmx_columns(columns: CodedColumns, figures: Sequence[pa.Field]) -> pa.Schema:
+def sdmx_columns(columns: tabular_table.CodedColumns, figures: Sequence[pa.Field]) -> pa.Schema:
     """The columns of a table in SDMX-CSV 2.0. The first figure is the observation, the others are attributes."""
     titles = {variable.name: variable.title for variable in columns.variables}
     dimensions = [f"{sdmx_name(name)}{BETWEEN}{titles.get(name) or name}" for name in columns.keys]
@@ -303,23 +293,26 @@ def sdmx_columns(columns: CodedColumns, figures: Sequence[pa.Field]) -> pa.Schem
 
 def sdmx_attributes(figure: str) -> list[str]:
     """The attributes that a column of figures becomes: one of its name, or those of a status."""
-    return [*STATUS_CODES] if figure == STATUS else [sdmx_name(figure)]
+    return [*STATUS_CODES] if figure == tabular_table.STATUS else [sdmx_name(figure)]
 
 
 def sdmx_batches(
     rows: Iterator[pa.RecordBatch],
-    columns: CodedColumns,
+    columns: tabular_table.CodedColumns,
     schema: pa.Schema,
     agency: str,
     table: str,
-    names: AreaNames | None,
+    names: tabular_table.AreaNames | None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows with labels as observations."""
     for batch in rows:
         texts = [KIND, f"{agency}:{flow_name(table)}(1.0)", INFORMATION]
         arrays = [repeated(text, batch.num_rows) for text in texts]
         if columns.areas:
-            level, area = (of_type(batch.column(name), pa.string()) for name in (LEVEL, AREA))
+            level, area = (
+                tabular_table.of_type(batch.column(name), pa.string())
+                for name in (tabular_table.LEVEL, tabular_table.AREA)
+            )
             named = area if names is None else names.column(level, area)
             named = pc.if_else(pc.equal(named, ""), area, named)
             arrays += [_both(level, level), _both(area, named)]
@@ -328,7 +321,11 @@ def sdmx_batches(
             arrays.append(pa.array(_both_texts(variable), pa.string()).take(place))
         for name in [name for name in batch.schema.names if name not in columns.keys]:
             figures = batch.column(name)
-            arrays += [_translated(figures, codes) for codes in STATUS_CODES.values()] if name == STATUS else [figures]
+            arrays += (
+                [_translated(figures, codes) for codes in STATUS_CODES.values()]
+                if name == tabular_table.STATUS
+                else [figures]
+            )
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -341,7 +338,7 @@ def _translated(texts: pa.Array | pa.ChunkedArray, codes: Mapping[str, str]) -> 
     return pc.take(pa.array(list(codes.values()), pa.string()), pc.index_in(texts, pa.array(list(codes), pa.string())))
 
 
-def _both_texts(variable: CodedVariable) -> list[str]:
+def _both_texts(variable: tabular_table.CodedVariable) -> list[str]:
     """For the total and each group its identifier and its name."""
     pairs = zip(sdmx_codes(variable.codes), variable.labels, strict=True)
     return [f"{TOTAL_CODE}{BETWEEN}{TOTAL}", *(f"{code}{BETWEEN}{label}" for code, label in pairs)]
@@ -355,7 +352,12 @@ def check_area_codes(codes: Iterable[str]) -> None:
 
 
 def read_observations(
-    path: Path, table: str, columns: CodedColumns, figures: Mapping[str, pa.DataType], *, gaps: bool = False
+    path: Path,
+    table: str,
+    columns: tabular_table.CodedColumns,
+    figures: Mapping[str, pa.DataType],
+    *,
+    gaps: bool = False,
 ) -> pa.Table:
     """A file of observations, as rows with labels. Raises :class:`UnlikePlanError`."""
     fields = [pa.field(name, kind) for name, kind in figures.items()]
@@ -364,18 +366,18 @@ def read_observations(
     check_flow(rows.column(STRUCTURE_ID), table)
     for name, text in ((STRUCTURE, KIND), (ACTION, INFORMATION)):
         if any(other != text for other in rows.column(name).unique().to_pylist()):
-            raise UnlikePlanError(f"{name} is not {text}")
-    if STATUS in figures:
+            raise tabular_table.UnlikePlanError(f"{name} is not {text}")
+    if tabular_table.STATUS in figures:
         rows = _with_status(rows)
     rows = rows.select(range(3, len(rows.column_names))).rename_columns([*columns.keys, *figures])
-    for name in (LEVEL, AREA) if columns.areas else ():
+    for name in (tabular_table.LEVEL, tabular_table.AREA) if columns.areas else ():
         codes = pc.list_element(pc.split_pattern(rows.column(name), BETWEEN, max_splits=1), 0)
         rows = rows.set_column(rows.column_names.index(name), name, codes)
     for variable in columns.variables:
         at = rows.column_names.index(variable.name)
         place = pc.index_in(rows.column(at), pa.array(_both_texts(variable), pa.string()))
         if place.null_count:
-            raise UnlikePlanError(f"{variable.name} has a code that the plan lacks")
+            raise tabular_table.UnlikePlanError(f"{variable.name} has a code that the plan lacks")
         known_by = pa.array([TOTAL_CODE, *variable.known_by], pa.string())
         rows = rows.set_column(at, variable.name, pc.take(known_by, place))
     return rows
@@ -386,7 +388,7 @@ def check_flow(column: pa.ChunkedArray, table: str) -> None:
     flows = column.unique().to_pylist()
     known = rf"[A-Za-z][\w-]*:{re.escape(flow_name(table))}\(1\.0\)"
     if len(flows) > 1 or not all(re.fullmatch(known, flow) for flow in flows):
-        raise UnlikePlanError("the data flow is not that of the table")
+        raise tabular_table.UnlikePlanError("the data flow is not that of the table")
 
 
 def _with_status(rows: pa.Table) -> pa.Table:
@@ -396,6 +398,8 @@ def _with_status(rows: pa.Table) -> pa.Table:
         for name, codes in STATUS_CODES.items()
     ]
     if any(status.null_count or not status.equals(statuses[0]) for status in statuses):
-        raise UnlikePlanError("a status is none that a cell can have, or the two of an observation do not agree")
+        raise tabular_table.UnlikePlanError(
+            "a status is none that a cell can have, or the two of an observation do not agree"
+        )
     at = rows.column_names.index(OBSERVATION_STATUS)
-    return rows.drop_columns([CONFIDENTIALITY]).set_column(at, STATUS, statuses[0])
+    return rows.drop_columns([CONFIDENTIALITY]).set_column(at, tabular_table.STATUS, statuses[0])

@@ -25,15 +25,9 @@ import numpy as np
 from scipy import sparse
 
 from confide.arrays import Floats, Integers
+from confide.lab.attacks.reconstruction import integer_program
 from confide.lab.attacks.reconstruction.description import Layer, layer
-from confide.lab.attacks.reconstruction.integer_program import (
-    IntegerProgram,
-    ProgramStructure,
-    ReducedProgram,
-    allowed,
-    fit,
-    standard_deviations,
-)
+from confide.lab.attacks.reconstruction.integer_program import ProgramStructure
 from confide.lab.attacks.reconstruction.random_walk import ascend, proportional_fit, walk
 from confide.lab.published.marginals import IMPOSSIBLE, FigureLaw, LikelihoodTable, PublishedMarginal, SpreadLaw
 from confide.schema import NO_GROUP
@@ -314,8 +308,8 @@ class NoisyUnit:
 
     def __init__(
         self,
-        program: IntegerProgram,
-        reduced: ReducedProgram,
+        program: integer_program.IntegerProgram,
+        reduced: integer_program.ReducedProgram,
         likelihoods: Likelihoods,
         shares: Floats | None,
         log_size: Floats,
@@ -383,7 +377,7 @@ class NoisyUnit:
         """The proportional fit of all figures, from the prior."""
         exact, noisy = self.program.exact, self.program.noisy
         figure = np.concatenate([np.where(exact.at_most, np.nan, exact.count), noisy.count])
-        deviation = standard_deviations(self.program)
+        deviation = integer_program.standard_deviations(self.program)
         variance = np.concatenate([np.full(len(exact.count), EXACT_VARIANCE), np.maximum(deviation**2, EXACT_VARIANCE)])
         start, column = self._matrix.indptr.astype(np.int64), self._matrix.indices.astype(np.int64)
         sums = np.bincount(noisy.layer.astype(np.int64), noisy.count) if len(noisy.count) else np.ones(1)
@@ -421,7 +415,7 @@ class NoisyUnit:
         """
         if not len(self.kinds):
             return np.zeros(self.program.size, np.int64)
-        deviations = standard_deviations(self.program)
+        deviations = integer_program.standard_deviations(self.program)
         careful = self._fitted.sum() > CAREFUL_PEOPLE or deviations.min(initial=1.0) ** 2 < CAREFUL_VARIANCE
         if careful:
             return self._search(self._rounded(), 1.0)
@@ -441,7 +435,9 @@ class NoisyUnit:
         """Whole people whose figures are closest to those of the proportional fit, and that may be."""
         every_kind = np.zeros(self.program.size)
         every_kind[self.kinds] = self._fitted
-        closest = fit(self.program, self.reduced, self.settings.seconds, self.program.noisy.matrix @ every_kind)
+        closest = integer_program.fit(
+            self.program, self.reduced, self.settings.seconds, self.program.noisy.matrix @ every_kind
+        )
         return None if closest is None else closest.values[self.kinds]
 
     def _search(self, start: Integers | None, flattened: float) -> Integers | None:
@@ -500,7 +496,7 @@ class NoisyUnit:
         exact, noisy = self.program.exact, self.program.noisy
         sums = exact.matrix.astype(np.int64) @ values
         wrong = np.where(exact.at_most, sums > exact.count, sums != exact.count)
-        above, below = allowed(self.program)
+        above, below = integer_program.allowed(self.program)
         off = noisy.matrix @ values - noisy.count
         return not wrong.any() and not (off > above + 1e-9).any() and not (-off > below + 1e-9).any()
 

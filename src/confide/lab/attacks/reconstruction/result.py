@@ -21,14 +21,8 @@ from confide.engines.protocol import worker_died, workers_with
 from confide.errors import Finding, InputError, ParameterError
 from confide.file_system import PRIVATE_FILE
 from confide.inputs.table_files import refuse_unwritable, write_file
+from confide.lab.attacks.reconstruction import integer_program
 from confide.lab.attacks.reconstruction.description import Axis, Space
-from confide.lab.attacks.reconstruction.integer_program import (
-    Flags,
-    NoSolution,
-    ReducedProgram,
-    closest,
-    integer_program,
-)
 from confide.lab.attacks.reconstruction.sources import read_source
 from confide.lab.attacks.reconstruction.unit import Attack, AttackSettings, UnitSolution, Variability
 from confide.lab.published.marginals import Published
@@ -59,7 +53,7 @@ class Reconstruction(TypedAnswer):
     block: Integers = field(repr=False)
     cell: Integers = field(repr=False)
     confidence: Floats = field(repr=False)
-    certain: Flags = field(repr=False)
+    certain: integer_program.Flags = field(repr=False)
     guessed: Integers = field(repr=False)
     """For each person the attributes that no figure tells, as bits: 1 for the first axis of the space, and so on."""
     variability: dict[int, Variability | None] = field(repr=False)
@@ -342,19 +336,19 @@ def explain(attack: Attack, blocks: Sequence[int]) -> list[str]:
     If it misses none, it is tables with noise that are further off than their bound allows: all that have one.
     """
     try:
-        program = integer_program(attack.plan, blocks)
-    except NoSolution as error:
+        program = integer_program.integer_program(attack.plan, blocks)
+    except integer_program.NoSolution as error:
         return list(error.tables)
     rows = replace(program.exact, at_most=np.zeros(len(program.exact.count), bool))
     equal = np.flatnonzero(~program.exact.at_most)
     rows = replace(rows, matrix=rows.matrix[equal], count=rows.count[equal], layer=rows.layer[equal])
     empty = program.exact.matrix[:0]
-    reduced = ReducedProgram(
+    reduced = integer_program.ReducedProgram(
         np.zeros(program.size), program.upper, np.arange(program.size), empty, np.zeros(0), np.zeros(0)
     )
     anywhere = np.full(len(equal), np.inf)
     nothing = np.zeros(program.size)
-    answer = closest(
+    answer = integer_program.closest(
         rows, np.ones(len(equal)), (anywhere, anywhere), reduced, nothing, attack.settings.seconds, integers=False
     )
     if answer.values is None:
@@ -507,7 +501,7 @@ def _attack(attack: Attack, chunk: list[tuple[int, Integers]]) -> list[UnitOutco
     for number, blocks in chunk:
         try:
             results.append((number, attack.unit(number, blocks.tolist())))
-        except NoSolution as error:
+        except integer_program.NoSolution as error:
             geography = attack.published.geography
             depth = attack.settings.depth
             unit = error.unit or f"{geography.levels[depth]} {geography.units[depth][number]}"

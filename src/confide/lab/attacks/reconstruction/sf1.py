@@ -20,14 +20,7 @@ from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Pl
 from confide.file_system import PRIVATE_FILE, private_folder, write_text
 from confide.inputs.frame import codes_meant
 from confide.inputs.table_files import read_records, read_text, write_file
-from confide.lab.attacks.reconstruction.description import (
-    BLOCK,
-    DESCRIPTION,
-    TableFilePart,
-    TablesDescription,
-    described_tables,
-    load_description,
-)
+from confide.lab.attacks.reconstruction import description as reconstruction_description
 from confide.lab.published.published_rows import KnownAreas, query_of
 from confide.schema import ALL, NO_GROUP, Attribute, Query, Schema
 
@@ -102,7 +95,7 @@ def write_sf1_tables(
     Returns:
         The folder.
     """
-    description, schema = load_description(SF1)
+    description, schema = reconstruction_description.load_description(SF1)
     return write_tables(
         records,
         folder,
@@ -119,7 +112,7 @@ def write_sf1_tables(
 def write_tables(
     records: pa.Table,
     folder: str | Path,
-    description: TablesDescription,
+    description: reconstruction_description.TablesDescription,
     schema: Schema,
     *,
     schema_name: str,
@@ -135,8 +128,8 @@ def write_tables(
     digits of a block's code, or what the list ``areas`` says; the list is then written beside the tables.
     """
     folder = Path(folder)
-    by_list = [] if areas is None else [name for name in areas if name != BLOCK]
-    chosen = _chosen(description, tables, [BLOCK, *(name for name, _ in levels), *by_list])
+    by_list = [] if areas is None else [name for name in areas if name != reconstruction_description.BLOCK]
+    chosen = _chosen(description, tables, [reconstruction_description.BLOCK, *(name for name, _ in levels), *by_list])
     codes = _codes_of_records(records, block, dict(levels), areas)
     places = {level: np.unique(codes[level], return_inverse=True) for level in {table.level for table in chosen}}
     indices = _indices(records, schema, chosen)
@@ -147,7 +140,7 @@ def write_tables(
     lines += [f"block = {_quoted(block)}", f"levels = [{', '.join(inside)}]"]
     if areas is not None:
         lines += [f'blocks = "{AREAS}"']
-        listed = {block: areas[BLOCK]} | {name: areas[name] for name in by_list}
+        listed = {block: areas[reconstruction_description.BLOCK]} | {name: areas[name] for name in by_list}
         write_file(pa.table(listed), folder / AREAS, mode=PRIVATE_FILE)
     for number, table in enumerate(chosen, 1):
         units, unit = places[table.level]
@@ -156,7 +149,7 @@ def write_tables(
         queries = ", ".join(_quoted(text) for text in table.queries)
         lines += ["", "[[tables]]", f"name = {_quoted(table.name)}", f"title = {_quoted(table.title)}"]
         lines += [f'level = "{table.level}"', f'file = "{file}"', f"queries = [{queries}]"]
-    write_text(folder / DESCRIPTION, "\n".join(lines) + "\n")
+    write_text(folder / reconstruction_description.DESCRIPTION, "\n".join(lines) + "\n")
     return folder
 
 
@@ -175,10 +168,12 @@ def _codes_of_records(
 ) -> dict[str, Any]:
     """For each level the code of every record's unit."""
     codes = np.array(_geocodes(records, block), dtype=np.str_)
-    of_level = {BLOCK: codes} | {level: _prefix(codes, number) for level, number in digits.items()}
+    of_level = {reconstruction_description.BLOCK: codes} | {
+        level: _prefix(codes, number) for level, number in digits.items()
+    }
     if areas is None:
         return of_level
-    row_of = {code: row for row, code in enumerate(areas[BLOCK])}
+    row_of = {code: row for row, code in enumerate(areas[reconstruction_description.BLOCK])}
     rows = np.array([row_of.get(code, -1) for code in codes.tolist()], np.int64)
     if (rows < 0).any():
         raise InputError(
@@ -188,21 +183,27 @@ def _codes_of_records(
             less=int((rows < 0).sum()),
         )
     return of_level | {
-        level: np.array(listed, dtype=np.str_)[rows] for level, listed in areas.items() if level != BLOCK
+        level: np.array(listed, dtype=np.str_)[rows]
+        for level, listed in areas.items()
+        if level != reconstruction_description.BLOCK
     }
 
 
 def _make(folder: Path) -> None:
     """The folder, for its owner alone. One that holds something else is left as it is."""
     try:
-        taken = folder.exists() and not (folder / DESCRIPTION).exists() and any(folder.iterdir())
+        taken = (
+            folder.exists() and not (folder / reconstruction_description.DESCRIPTION).exists() and any(folder.iterdir())
+        )
         found = "a folder with other files" if taken else ""
         if not taken:
             private_folder(folder)
     except OSError as error:
         found = "a file of this name" if folder.is_file() else error.strerror or type(error).__name__
     if found:
-        raise ParameterError("folder", where=Place(file=folder.name), found=found, description=DESCRIPTION)
+        raise ParameterError(
+            "folder", where=Place(file=folder.name), found=found, description=reconstruction_description.DESCRIPTION
+        )
 
 
 def _geocodes(records: pa.Table, block: str) -> list[str]:
@@ -229,7 +230,9 @@ def _prefix(codes: Any, digits: int) -> Any:
     return np.array([code[:digits] for code in codes.tolist()], dtype=np.str_)
 
 
-def _chosen(description: TablesDescription, tables: Sequence[str] | None, levels: Sequence[str]) -> list[TableFilePart]:
+def _chosen(
+    description: reconstruction_description.TablesDescription, tables: Sequence[str] | None, levels: Sequence[str]
+) -> list[reconstruction_description.TableFilePart]:
     tables_by_name = {table.name: table for table in description.tables if table.level in levels}
     wanted = list(tables_by_name) if tables is None else list(tables)
     missing = [name for name in wanted if name not in tables_by_name]
@@ -243,7 +246,9 @@ def _chosen(description: TablesDescription, tables: Sequence[str] | None, levels
     return [tables_by_name[name] for name in wanted]
 
 
-def _indices(records: pa.Table, schema: Schema, tables: Sequence[TableFilePart]) -> dict[str, Integers]:
+def _indices(
+    records: pa.Table, schema: Schema, tables: Sequence[reconstruction_description.TableFilePart]
+) -> dict[str, Integers]:
     """For each attribute in use the level of every record."""
     used = {v.attribute.name for table in tables for text in table.queries for v in query_of(schema, text).variables}
     result: dict[str, Integers] = {}
@@ -273,7 +278,12 @@ def _no_codes(attribute: Attribute, row: int | None) -> Finding:
 
 
 def _tabulate(
-    table: TableFilePart, schema: Schema, indices: dict[str, Integers], units: Any, unit: Integers, block: str
+    table: reconstruction_description.TableFilePart,
+    schema: Schema,
+    indices: dict[str, Integers],
+    units: Any,
+    unit: Integers,
+    block: str,
 ) -> pa.Table:
     queries = [query_of(schema, text) for text in table.queries]
     used = list(dict.fromkeys(v.attribute.name for query in queries for v in query.variables))
@@ -330,11 +340,13 @@ def read_areas(file: str | Path, block: str = "geocode", levels: Sequence[str] =
     """
     path = Path(file)
     rows = read_text(path)
-    rules = {BLOCK: block} | dict(_rule(text) for text in levels or [n for n in rows.column_names if n != block])
+    rules = {reconstruction_description.BLOCK: block} | dict(
+        _rule(text) for text in levels or [n for n in rows.column_names if n != block]
+    )
     columns: dict[str, list[str]] = {}
     for name, rule in rules.items():
         if rule.isdigit() and rule not in rows.column_names:
-            columns[name] = [code[: int(rule)] for code in columns[BLOCK]]
+            columns[name] = [code[: int(rule)] for code in columns[reconstruction_description.BLOCK]]
             continue
         if rule not in rows.column_names:
             raise InputError(
@@ -345,10 +357,10 @@ def read_areas(file: str | Path, block: str = "geocode", levels: Sequence[str] =
             )
         columns[name] = [code or "" for code in rows.column(rule).to_pylist()]
         blank = next((row for row, code in enumerate(columns[name], 1) if not code.strip()), None)
-        if blank is not None and (levels or name == BLOCK):
+        if blank is not None and (levels or name == reconstruction_description.BLOCK):
             raise InputError("geography/area-code", where=Place(file=path.name, column=rule, row=blank))
     seen: dict[str, int] = {}
-    for row, code in enumerate(columns[BLOCK], 1):
+    for row, code in enumerate(columns[reconstruction_description.BLOCK], 1):
         if seen.setdefault(code, row) < row:
             raise InputError(
                 "geography/area-listed", where=Place(file=path.name, column=block, row=row), seen=seen[code]
@@ -358,8 +370,13 @@ def read_areas(file: str | Path, block: str = "geocode", levels: Sequence[str] =
 
 def _rule(text: str) -> tuple[str, str]:
     name, equals, rule = text.partition("=")
-    if not name.strip() or (equals and not rule.strip()) or name.strip() == BLOCK:
-        raise ParameterError("bad-level/name", where=Place(path="--geography-level"), found=text[:60], block=BLOCK)
+    if not name.strip() or (equals and not rule.strip()) or name.strip() == reconstruction_description.BLOCK:
+        raise ParameterError(
+            "bad-level/name",
+            where=Place(path="--geography-level"),
+            found=text[:60],
+            block=reconstruction_description.BLOCK,
+        )
     return name.strip(), rule.strip() or name.strip()
 
 
@@ -397,14 +414,20 @@ def tabulate_records(
     areas: KnownAreas | None = None
     if geography is not None:
         areas = read_areas(geography, block, levels)
-        areas = areas if levels else {BLOCK: areas[BLOCK]}
+        areas = areas if levels else {reconstruction_description.BLOCK: areas[reconstruction_description.BLOCK]}
     elif levels:
         areas = _areas_of_records(records, block, levels)
     if describe is not None:
-        description, held = described_tables(Path(describe), schema)
+        description, held = reconstruction_description.described_tables(Path(describe), schema)
     else:
         held = _schema(schema)
-        description = _pairs(held, [BLOCK, *(name for name in areas or {} if name != BLOCK)])
+        description = _pairs(
+            held,
+            [
+                reconstruction_description.BLOCK,
+                *(name for name in areas or {} if name != reconstruction_description.BLOCK),
+            ],
+        )
     written = write_tables(
         _as_in_schema(read_text(Path(records)), held),
         folder,
@@ -432,7 +455,9 @@ def _areas_of_records(records: str | Path, block: str, levels: Sequence[str]) ->
     if columns or block not in rows.column_names:
         raise ParameterError("no-geography/nothing", where=Place(path="--geography"), block=block, columns=columns)
     codes = sorted({code for code in rows.column(block).to_pylist() if code})
-    return {BLOCK: codes} | {name: [code[: int(rule)] for code in codes] for name, rule in map(_rule, levels)}
+    return {reconstruction_description.BLOCK: codes} | {
+        name: [code[: int(rule)] for code in codes] for name, rule in map(_rule, levels)
+    }
 
 
 def _as_in_schema(rows: pa.Table, schema: Schema) -> pa.Table:
@@ -445,14 +470,16 @@ def _as_in_schema(rows: pa.Table, schema: Schema) -> pa.Table:
     return pa.table(columns)
 
 
-def _pairs(schema: Schema, levels: Sequence[str]) -> TablesDescription:
+def _pairs(schema: Schema, levels: Sequence[str]) -> reconstruction_description.TablesDescription:
     """Every pair of attributes, or the one that there is, on every level."""
     names = [attribute.name for attribute in schema.attributes]
     queries = ["*".join(pair) for pair in combinations(names, 2)] or names
     tables = [
-        TableFilePart(name=f"{level}-{number}", title=f"{query}, by {level}", level=level, queries=[query])
+        reconstruction_description.TableFilePart(
+            name=f"{level}-{number}", title=f"{query}, by {level}", level=level, queries=[query]
+        )
         for level in levels
         for number, query in enumerate(queries, 1)
     ]
     values = {"title": f"All pairs of attributes of {schema.id}", "schema": schema.id, "tables": tables}
-    return TablesDescription.model_validate(values)
+    return reconstruction_description.TablesDescription.model_validate(values)

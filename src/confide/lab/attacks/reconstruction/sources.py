@@ -15,21 +15,13 @@ import pyarrow as pa
 
 from confide.errors import Finding, InputError, ParameterError, Place, RunError
 from confide.inputs.table_files import read_text
-from confide.lab.attacks.reconstruction.description import (
-    BLOCK,
-    DESCRIPTION,
-    TableFilePart,
-    TablesDescription,
-    TablesGeographyPart,
-    read_description,
-    zeros_of,
-)
+from confide.lab.attacks.reconstruction import description as reconstruction_description
 from confide.lab.published import published_rows
 from confide.lab.published.marginals import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
 from confide.lab.published.published_rows import KnownAreas, ReadBack, no_groups, not_attacked
 from confide.mechanisms import MECHANISMS
 from confide.releases.abilities import PUBLISHED
-from confide.releases.folder import MANIFEST, SealedRelease, release_of
+from confide.releases.folder import MANIFEST, SealedRelease
 from confide.schema import Schema
 
 
@@ -54,21 +46,29 @@ def read_source(
     >>> len(read_source(sealed).tables) > 0
     True
     """
-    folder = release_of(Path(folder))
-    if (folder / DESCRIPTION).exists():
-        no_groups(groups, DESCRIPTION)
+    folder = Path(folder)
+    if (folder / reconstruction_description.DESCRIPTION).exists():
+        no_groups(groups, reconstruction_description.DESCRIPTION)
         if schema is not None:
             raise ParameterError(
-                "schema-twice", where=Place(path="--schema"), found=str(schema), description=DESCRIPTION
+                "schema-twice",
+                where=Place(path="--schema"),
+                found=str(schema),
+                description=reconstruction_description.DESCRIPTION,
             )
         return read_tables(folder)
-    if not (folder / MANIFEST).exists():
-        raise InputError("no-tables/folder", where=Place(file=folder.name), description=DESCRIPTION, manifest=MANIFEST)
-    return read_release(folder, schema, groups, areas)
+    if (release := SealedRelease.at(folder)) is None:
+        raise InputError(
+            "no-tables/folder",
+            where=Place(file=folder.name),
+            description=reconstruction_description.DESCRIPTION,
+            manifest=MANIFEST,
+        )
+    return read_release(release, schema, groups, areas)
 
 
 def read_release(
-    folder: str | Path,
+    given: str | Path | SealedRelease,
     schema: str | Path | None = None,
     groups: Sequence[str] = (),
     areas: KnownAreas | None = None,
@@ -76,7 +76,7 @@ def read_release(
     """The tables of a release folder, as its mechanism reads them back; see :func:`read_source`.
 
     Args:
-        folder: The release, or the folder of its run.
+        given: The release, or the folder of its run.
         schema: The schema file of a release whose schema does not ship.
         groups: The iteration codes of a SafeTab-P release; all if there is none.
         areas: For each level the codes of every smallest area: see :func:`read_source`.
@@ -87,7 +87,7 @@ def read_release(
     >>> len(read_release(sealed).tables) > 0
     True
     """
-    release = SealedRelease.of(folder)
+    release = given if isinstance(given, SealedRelease) else SealedRelease.of(given)
     manifest = release.manifest
     if manifest["mechanism"] not in MECHANISMS:
         raise not_attacked(manifest["mechanism"])
@@ -103,13 +103,15 @@ def read_release(
 # Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.
 
 
-def find_geography(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequence[str]]) -> PublishedGeography:
+def find_geography(
+    folder: Path, part: reconstruction_description.TablesGeographyPart, units: Mapping[str, Sequence[str]]
+) -> PublishedGeography:
     """The geography of a description; ``units`` has the codes that tables of each level name.
 
     Where no table is of blocks and no file lists them, the finest level with tables takes their place.
     """
     columns = _columns(folder, part, units)
-    if not columns[BLOCK]:
+    if not columns[reconstruction_description.BLOCK]:
         with_tables = [level for level in part.levels if units.get(level.name)]
         if not with_tables:
             raise InputError("geography/unit", where=Place(file=None, row=None))
@@ -119,12 +121,14 @@ def find_geography(folder: Path, part: TablesGeographyPart, units: Mapping[str, 
             if level.name != finest.name and level.digits is not None and level.digits < (finest.digits or 0):
                 columns[level.name] = [code[: level.digits] for code in columns[finest.name]]
         return published_rows.nested(columns, finest.name)
-    return published_rows.nested(columns, BLOCK)
+    return published_rows.nested(columns, reconstruction_description.BLOCK)
 
 
-def _columns(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _columns(
+    folder: Path, part: reconstruction_description.TablesGeographyPart, units: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
     """For each block its code and the code of its unit on every level."""
-    blocks = list(units.get(BLOCK, ()))
+    blocks = list(units.get(reconstruction_description.BLOCK, ()))
     listed = None if part.blocks is None else read_text(folder / part.blocks)
     if listed is not None:
         wanted = [part.block, *(level.column for level in part.levels if level.column is not None)]
@@ -156,7 +160,7 @@ def _columns(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequen
                 number=len(unknown),
             )
         blocks = list(row_of_block)
-    columns = {BLOCK: blocks}
+    columns = {reconstruction_description.BLOCK: blocks}
     for level in sorted(part.levels, key=lambda each: -(each.digits or 0)):
         if level.digits is not None:
             columns[level.name] = [code[: level.digits] for code in blocks]
@@ -183,7 +187,7 @@ def read_tables(folder: str | Path) -> Published:
     1
     """
     folder = Path(folder)
-    description, schema = read_description(folder / DESCRIPTION)
+    description, schema = reconstruction_description.read_description(folder / reconstruction_description.DESCRIPTION)
     findings: list[Finding] = []
     rows: list[pa.Table | None] = []
     for table in description.tables:
@@ -204,7 +208,11 @@ def read_tables(folder: str | Path) -> Published:
         except InputError as error:
             findings += error.findings
     published = Published(
-        schema, geography, tuple(marginals), zeros_of(description.zeros, schema), description.title or folder.name
+        schema,
+        geography,
+        tuple(marginals),
+        reconstruction_description.zeros_of(description.zeros, schema),
+        description.title or folder.name,
     )
     findings += [] if findings else published_rows.check_totals(published)
     if findings:
@@ -213,7 +221,7 @@ def read_tables(folder: str | Path) -> Published:
 
 
 def _geography(
-    folder: Path, description: TablesDescription, rows: Sequence[Any]
+    folder: Path, description: reconstruction_description.TablesDescription, rows: Sequence[Any]
 ) -> tuple[PublishedGeography, str | None]:
     """The units, and the column that has them."""
     part = description.geography
@@ -225,7 +233,7 @@ def _geography(
     return find_geography(folder, part, {level: sorted(set(codes)) for level, codes in units.items()}), part.block
 
 
-def _rows(table: TableFilePart) -> published_rows.PublishedRows:
+def _rows(table: reconstruction_description.TableFilePart) -> published_rows.PublishedRows:
     """What the description says of the rows of a table."""
     bound = None if table.bound is None else NoiseBound(table.bound, table.zeros_kept)
     return published_rows.PublishedRows(
@@ -233,11 +241,16 @@ def _rows(table: TableFilePart) -> published_rows.PublishedRows:
     )
 
 
-def _unit_column(content: pa.Table, block: str, table: TableFilePart) -> str:
-    return block if block in content.column_names or table.level == BLOCK else table.level
+def _unit_column(content: pa.Table, block: str, table: reconstruction_description.TableFilePart) -> str:
+    return block if block in content.column_names or table.level == reconstruction_description.BLOCK else table.level
 
 
-def _read_file(folder: Path, table: TableFilePart, schema: Schema, description: TablesDescription) -> pa.Table:
+def _read_file(
+    folder: Path,
+    table: reconstruction_description.TableFilePart,
+    schema: Schema,
+    description: reconstruction_description.TablesDescription,
+) -> pa.Table:
     """All rows as text, under our names; every column that is needed is there."""
     path = folder / str(table.file)
     content = read_text(path)
@@ -266,7 +279,7 @@ def _read_file(folder: Path, table: TableFilePart, schema: Schema, description: 
     return content
 
 
-def _no_column(table: TableFilePart, file: str, name: str, content: pa.Table) -> Finding:
+def _no_column(table: reconstruction_description.TableFilePart, file: str, name: str, content: pa.Table) -> Finding:
     return Finding.of(
         "no-column/table",
         where=Place(file=file, column=name),

@@ -12,20 +12,8 @@ from scipy import sparse
 
 from confide.arrays import Floats, Integers
 from confide.errors import ParameterError
-from confide.lab.attacks.reconstruction.integer_program import (
-    Flags,
-    IntegerProgram,
-    NoSolution,
-    ProgramStructure,
-    ReducedProgram,
-    SolverResult,
-    deviation,
-    integer_program,
-    integer_solution,
-    minimise,
-    program_structure,
-    reduce,
-)
+from confide.lab.attacks.reconstruction import integer_program
+from confide.lab.attacks.reconstruction.integer_program import deviation, minimise
 from confide.lab.attacks.reconstruction.posterior import DRAWS, Likelihoods, NoisyUnit, Prior, WalkSettings
 from confide.lab.published.marginals import Published
 
@@ -39,7 +27,7 @@ from confide.lab.published.marginals import Published
 _STEP, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
-def guessed(program: IntegerProgram) -> Integers:
+def guessed(program: integer_program.IntegerProgram) -> Integers:
     """For each variable the attributes that are a guess, as bits: 1 for the first axis of the space, 2 for the next."""
     bits = np.zeros(program.size, np.int64)
     shape = program.structure.space.shape
@@ -57,7 +45,7 @@ def guessed(program: IntegerProgram) -> Integers:
     return bits
 
 
-def _kinds(program: IntegerProgram) -> Integers:
+def _kinds(program: integer_program.IntegerProgram) -> Integers:
     """A number for each variable, the same for those of a block that the same rows count.
 
     The rows of a variable are summed up as mixed 64-bit numbers; that two different sets of rows get the same sum has
@@ -115,7 +103,7 @@ class Variability:
 UNIQUE = Variability("proven", 0.0, 0.0)
 
 
-def variability(histogram: Integers, reduced: ReducedProgram, seconds: float) -> Variability:
+def variability(histogram: Integers, reduced: integer_program.ReducedProgram, seconds: float) -> Variability:
     """The solution variability of a block, by the formula above.
 
     Args:
@@ -144,7 +132,9 @@ def _share(different: int, people: int) -> float:
     return 100.0 * different / people
 
 
-def _least_in_common(here: Floats, reduced: ReducedProgram, seconds: float) -> SolverResult:
+def _least_in_common(
+    here: Floats, reduced: integer_program.ReducedProgram, seconds: float
+) -> integer_program.SolverResult:
     """Minimises Σ min(h_i, h'_i) over the free variables, by the three cases above.
 
     ``here`` is h, one count for each free variable. The variables of the programme are h' (size), z of the cells with
@@ -216,7 +206,7 @@ class UnitSolution:
     cell: Integers = field(repr=False)
     confidence: Floats = field(repr=False)
     """One entry for each person."""
-    certain: Flags = field(repr=False)
+    certain: integer_program.Flags = field(repr=False)
     """Whether a person is proven to be in every solution."""
     guessed: Integers = field(repr=False)
     """The attributes of a person that no figure tells, as bits."""
@@ -234,14 +224,18 @@ class Attack:
         self.settings = settings
 
     @cached_property
-    def plan(self) -> ProgramStructure:
+    def plan(self) -> integer_program.ProgramStructure:
         """The structure of the programmes."""
-        return program_structure(self.published, self.settings.depth)
+        return integer_program.program_structure(self.published, self.settings.depth)
 
     @cached_property
-    def block_plan(self) -> ProgramStructure:
+    def block_plan(self) -> integer_program.ProgramStructure:
         """The structure for the solution variability of one block, over the cells that block tables tell apart."""
-        return self.plan if self.settings.depth == 0 else program_structure(self.published, 0, finest_only=True)
+        return (
+            self.plan
+            if self.settings.depth == 0
+            else integer_program.program_structure(self.published, 0, finest_only=True)
+        )
 
     @cached_property
     def to_block_cells(self) -> Integers:
@@ -259,11 +253,13 @@ class Attack:
         :raises NoSolution: if no records have its tables.
         """
         # The programme, and what its exact rows leave open.
-        program = integer_program(self.plan, blocks)
-        reduced = reduce(program)
+        program = integer_program.integer_program(self.plan, blocks)
+        reduced = integer_program.reduce(program)
         noisy = self._noisy(number, blocks, program, reduced) if program.noisy.matrix.shape[0] > 0 else None
         values: Integers | None
-        values = integer_solution(reduced, None, self.settings.seconds) if noisy is None else noisy.settle()
+        values = (
+            integer_program.integer_solution(reduced, None, self.settings.seconds) if noisy is None else noisy.settle()
+        )
         if values is None:
             nothing = np.zeros(0, np.int64)
             return UnitSolution(nothing, nothing, np.zeros(0), np.zeros(0, bool), nothing, {}, solved=False)
@@ -298,7 +294,13 @@ class Attack:
             deviation=0.0 if noisy is None else deviation(program, values),
         )
 
-    def _noisy(self, number: int, blocks: Sequence[int], program: IntegerProgram, reduced: ReducedProgram) -> NoisyUnit:
+    def _noisy(
+        self,
+        number: int,
+        blocks: Sequence[int],
+        program: integer_program.IntegerProgram,
+        reduced: integer_program.ReducedProgram,
+    ) -> NoisyUnit:
         """What is known of a unit whose figures have noise, before its people are looked for."""
         settings = self.settings
         shares = self.prior.of_unit(number, int(min(blocks)))
@@ -317,7 +319,7 @@ class Attack:
         """The likelihoods of all figures with noise, each made when it is needed."""
         return Likelihoods(self.plan)
 
-    def _groups(self, program: IntegerProgram, person: Integers) -> tuple[Integers, Integers]:
+    def _groups(self, program: integer_program.IntegerProgram, person: Integers) -> tuple[Integers, Integers]:
         """Variables that block tables do not tell apart form a group: for each variable and each person its number."""
         key = program.block * self.block_plan.space.cells + self.to_block_cells[program.cell]
         group = np.unique(key, return_inverse=True)[1].astype(np.int64)
@@ -326,8 +328,8 @@ class Attack:
     def _variability(
         self,
         block: int,
-        program: IntegerProgram,
-        reduced: ReducedProgram,
+        program: integer_program.IntegerProgram,
+        reduced: integer_program.ReducedProgram,
         values: Integers,
         group: Integers,
         lower: Integers,
@@ -337,8 +339,8 @@ class Attack:
             return None
         if self.settings.depth == 0:
             return variability(values, reduced, self.settings.seconds)
-        alone = integer_program(self.block_plan, [block])
-        alone_reduced = reduce(alone)
+        alone = integer_program.integer_program(self.block_plan, [block])
+        alone_reduced = integer_program.reduce(alone)
         here = np.flatnonzero(program.block == block)
         cells = self.to_block_cells[program.cell[here]]
         least = np.zeros(self.block_plan.space.cells, np.int64)
@@ -352,8 +354,8 @@ class Attack:
     def _shares(
         self,
         number: int,
-        program: IntegerProgram,
-        reduced: ReducedProgram,
+        program: integer_program.IntegerProgram,
+        reduced: integer_program.ReducedProgram,
         group: Integers,
         of_person: Integers,
         copy: Integers,
@@ -362,7 +364,9 @@ class Attack:
         generator = np.random.default_rng([self.settings.seed, number])
         times, there = 0, np.zeros(len(of_person))
         for _ in range(self.settings.repeats):
-            other = integer_solution(reduced, generator.standard_normal(program.size), self.settings.seconds)
+            other = integer_program.integer_solution(
+                reduced, generator.standard_normal(program.size), self.settings.seconds
+            )
             if other is not None:
                 times += 1
                 there += np.bincount(group, other)[of_person] >= copy
@@ -384,14 +388,14 @@ def _check_number(people: int) -> None:
         raise ParameterError("too-many-people", people=people, most_people=MOST_PEOPLE)
 
 
-def check_figures(program: IntegerProgram, values: Integers) -> None:
+def check_figures(program: integer_program.IntegerProgram, values: Integers) -> None:
     """Every exact published figure against the solution, in whole numbers."""
     sums = program.exact.matrix.astype(np.int64) @ values
     count = program.exact.count.astype(np.int64)
     wrong = np.where(program.exact.at_most, sums > count, sums != count)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise NoSolution(
+        raise integer_program.NoSolution(
             "a published figure does not hold",
             [program.row_name(program.exact, row)],
             program.unit_name(program.exact, row),

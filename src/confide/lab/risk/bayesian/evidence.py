@@ -27,18 +27,11 @@ from math import exp, inf, log
 import numpy as np
 import numpy.typing as npt
 
+from confide import noise as noise_laws
 from confide.arrays import Floats, Integers
 from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
-from confide.noise import (
-    BoundedDistribution,
-    CountNoise,
-    DiscreteGaussian,
-    FiniteDistribution,
-    NoiseDistribution,
-    TruncatedDistribution,
-    TwoSidedGeometric,
-)
+from confide.noise import DiscreteGaussian
 from confide.noise.distributions import exp_minus, nearest_float
 from confide.privacy import ZCDP, Neighbours, PureDP
 from confide.privacy.definitions import gaussian_sigma2, geometric_epsilon, partition_marginal
@@ -195,11 +188,11 @@ _OVERFLOWS = 354
 class LawEvidence(CountEvidence):
     """A law with an exact decay, on all integers or truncated: the log-ratio never falls with ``k``."""
 
-    def __init__(self, law: NoiseDistribution | TruncatedDistribution):
+    def __init__(self, law: noise_laws.NoiseDistribution | noise_laws.TruncatedDistribution):
         self.law = law
         self.title = law.title
         self.bound: int | None = law.bound
-        self._decay = (law.untruncated if isinstance(law, TruncatedDistribution) else law).decay
+        self._decay = (law.untruncated if isinstance(law, noise_laws.TruncatedDistribution) else law).decay
 
     @property
     def scale(self) -> Fraction:
@@ -278,7 +271,7 @@ class LawEvidence(CountEvidence):
         if threshold == -inf:
             return 1.0, 0.0
         at = int(threshold)
-        if isinstance(self.law, TruncatedDistribution):
+        if isinstance(self.law, noise_laws.TruncatedDistribution):
             law, end = self.law, self.law.bound
             return nearest_float(lambda bits: law.share_bounds(at - 1, end, bits)), law.cdf(at - 1)
         return self.law.tail(at - 2), self.law.cdf(at - 1)
@@ -351,7 +344,7 @@ class ListedEvidence(CountEvidence):
         return float(right), float(1 - wrong)
 
 
-def evidence_of(noise: CountNoise) -> CountEvidence:
+def evidence_of(noise: noise_laws.CountNoise) -> CountEvidence:
     """What a count says about one person, where a count and the next one have the same noise.
 
     Args:
@@ -363,12 +356,12 @@ def evidence_of(noise: CountNoise) -> CountEvidence:
     >>> evidence_of(DiscreteGaussian(5)).region(Fraction(1, 5)).threshold
     8
     """
-    if isinstance(noise, NoiseDistribution | TruncatedDistribution):
+    if isinstance(noise, noise_laws.NoiseDistribution | noise_laws.TruncatedDistribution):
         return LawEvidence(noise)
-    if isinstance(noise, FiniteDistribution):
+    if isinstance(noise, noise_laws.FiniteDistribution):
         law = dict(zip(noise.values, noise.probabilities, strict=True))
         return evidence_of_rows(law, law, noise.title)
-    if isinstance(noise, BoundedDistribution):
+    if isinstance(noise, noise_laws.BoundedDistribution):
         listed = [noise.pmf_bounds(x)[0] for x in range(-noise.bound, noise.bound + 1)]
         law = {x - noise.bound: p / sum(listed) for x, p in enumerate(listed)}
         return evidence_of_rows(law, law, noise.title)
@@ -427,7 +420,7 @@ def gaussian_for(rho: Exact, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> 
     return DiscreteGaussian(gaussian_sigma2(ZCDP(positive(rho, "rho")), partition_marginal(neighbours)))
 
 
-def geometric_for(epsilon: Exact, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> TwoSidedGeometric:
+def geometric_for(epsilon: Exact, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> noise_laws.TwoSidedGeometric:
     """The two-sided geometric law of counts that are released with ``epsilon``: half of it for each of two counts.
 
     Args:
@@ -440,7 +433,9 @@ def geometric_for(epsilon: Exact, neighbours: Neighbours = Neighbours.ADD_REMOVE
     >>> geometric_for(1).epsilon
     Fraction(1, 1)
     """
-    return TwoSidedGeometric(geometric_epsilon(PureDP(positive(epsilon, "epsilon")), partition_marginal(neighbours)))
+    return noise_laws.TwoSidedGeometric(
+        geometric_epsilon(PureDP(positive(epsilon, "epsilon")), partition_marginal(neighbours))
+    )
 
 
 def _log_ratio(one: Fraction, other: Fraction) -> float:

@@ -23,16 +23,7 @@ import numpy as np
 from confide.arrays import Floats
 from confide.errors import ParameterError
 from confide.exact import Exact, probability
-from confide.lab.risk.bayesian.counts import (
-    NEGLIGIBLE,
-    CountPrior,
-    FloatArray,
-    IntArray,
-    bounded_rho,
-    checked_count,
-    gaussian_window,
-    logarithm,
-)
+from confide.lab.risk.bayesian import counts as bayesian_counts
 from confide.lab.risk.bayesian.decision_map import TIE, Ties
 from confide.lab.risk.bayesian.evidence import CountEvidence
 from confide.lab.risk.bayesian.one_level import checked_priors, log_ratios
@@ -55,7 +46,7 @@ def sibling_detail_accuracy(
     rho1: Exact,
     rho2: Exact,
     siblings: Sequence[int],
-    law: CountPrior,
+    law: bayesian_counts.CountPrior,
     prior: Exact = Fraction(1, 2),
     *,
     draws: int = 4000,
@@ -79,21 +70,24 @@ def sibling_detail_accuracy(
     Returns:
         Probabilities of right decisions, with the standard error of their mean.
     """
-    one, two = float(bounded_rho(rho1, "rho1")), float(bounded_rho(rho2, "rho2"))
+    one, two = float(bayesian_counts.bounded_rho(rho1, "rho1")), float(bayesian_counts.bounded_rho(rho2, "rho2"))
     p = probability(prior, "the prior probability")
     truths = np.array(
-        [checked_count(count, "a sibling's true count", highest=10**4) for count in siblings], dtype=np.int64
+        [bayesian_counts.checked_count(count, "a sibling's true count", highest=10**4) for count in siblings],
+        dtype=np.int64,
     )
     if not len(truths) or not law.proper:
         raise ParameterError("bad-siblings", truths=len(truths))
-    checked_count(draws, "the number of draws", lowest=2)
+    bayesian_counts.checked_count(draws, "the number of draws", lowest=2)
     generator = np.random.default_rng(seed)
-    noise, chances = gaussian_window(one)
+    noise, chances = bayesian_counts.gaussian_window(one)
     blocks = []
     for start in range(0, draws, _AT_ONCE):
         size = (min(_AT_ONCE, draws - start), len(truths))
         released = truths + generator.choice(noise, p=chances, size=size)
-        blocks.append(_decided(released, int(truths.sum()), law, one, two, logarithm(p / (1 - p)), ties))
+        blocks.append(
+            _decided(released, int(truths.sum()), law, one, two, bayesian_counts.logarithm(p / (1 - p)), ties)
+        )
     present, absent = np.concatenate(blocks, axis=1)
     average = float(p) * present + (1 - float(p)) * absent
     error = float(average.std(ddof=1)) / sqrt(draws)
@@ -101,17 +95,17 @@ def sibling_detail_accuracy(
 
 
 def _decided(
-    released: IntArray,
+    released: bayesian_counts.IntArray,
     rest: int,
-    law: CountPrior,
+    law: bayesian_counts.CountPrior,
     one: float,
     two: float,
     logit: float,
     ties: Ties,
-) -> FloatArray:
+) -> bayesian_counts.FloatArray:
     """For each row of released siblings, the probability of a correct decision if present, and if absent."""
-    above, above_law = gaussian_window(two)
-    own, own_law = gaussian_window(one)
+    above, above_law = bayesian_counts.gaussian_window(two)
+    own, own_law = bayesian_counts.gaussian_window(one)
     sums = _law_of_rest(released, law, one, rest + 1 + 2 * int(above[-1]))
     tail = np.concatenate([np.cumsum(own_law[::-1])[::-1], [0.0]])
     at = np.concatenate([own_law, [0.0]])
@@ -131,9 +125,11 @@ def _decided(
     return np.array(rows)
 
 
-def _law_of_rest(released: IntArray, law: CountPrior, rho: float, top: int) -> FloatArray:
+def _law_of_rest(
+    released: bayesian_counts.IntArray, law: bayesian_counts.CountPrior, rho: float, top: int
+) -> bayesian_counts.FloatArray:
     """The posterior law of the siblings' sum from 0 to ``top``, a row for each release, up to constants of rows."""
-    widest = max(0, int(released.max())) + ceil(sqrt(NEGLIGIBLE / rho))
+    widest = max(0, int(released.max())) + ceil(sqrt(bayesian_counts.NEGLIGIBLE / rho))
     counts = np.arange(min(top, widest) + 1, dtype=np.int64)
     weights = law.log_weight(counts) - rho * (released[:, :, None] - counts) ** 2.0
     messages = np.exp(weights - weights.max(axis=2, keepdims=True))

@@ -34,23 +34,14 @@ from pydantic import Field
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load, load_values
 from confide.errors import ConfideError, InputError, ParameterError, Place
 from confide.exact import Exact, probability
-from confide.lab.risk.bayesian.counts import (
-    LARGEST_COUNT,
-    CountLaw,
-    CountPrior,
-    Flat,
-    FloatArray,
-    ListedPrior,
-    bounded_rho,
-    checked_count,
-    parse_count_prior,
-)
+from confide.lab.risk.bayesian import counts as bayesian_counts
+from confide.lab.risk.bayesian.counts import Flat
 
 # The compiled loops of :mod:`confide.lab.risk.bayesian.tree`.
 
 
 @numba.njit("float64[::1](float64[::1], float64[::1])", cache=True, nogil=True, boundscheck=False)
-def convolve_all(short: FloatArray, long: FloatArray) -> FloatArray:
+def convolve_all(short: bayesian_counts.FloatArray, long: bayesian_counts.FloatArray) -> bayesian_counts.FloatArray:
     """All terms are looked at twice: for the largest, and to be added up."""
     few, many = short.shape[0], long.shape[0]
     result = np.empty(few + many - 1)
@@ -74,7 +65,9 @@ def convolve_all(short: FloatArray, long: FloatArray) -> FloatArray:
 
 
 @numba.njit("float64[::1](float64[::1], float64[::1])", cache=True, nogil=True, boundscheck=False)
-def convolve_near_peak(short: FloatArray, long: FloatArray) -> FloatArray:
+def convolve_near_peak(
+    short: bayesian_counts.FloatArray, long: bayesian_counts.FloatArray
+) -> bayesian_counts.FloatArray:
     """Terms around the peak alone, which moves forward with n: for concave logarithms."""
     few, many = short.shape[0], long.shape[0]
     result = np.empty(few + many - 1)
@@ -127,19 +120,21 @@ _CONCAVE = 1e-9
 """Second differences up to this are rounding: over 10^4 places they add up to 0.05, far below what is negligible."""
 
 
-def is_concave(logs: FloatArray) -> bool:
+def is_concave(logs: bayesian_counts.FloatArray) -> bool:
     """Whether logarithms of weights are finite and concave, but for rounding."""
     return bool(np.isfinite(logs).all()) and bool((np.diff(logs, 2) <= _CONCAVE).all())
 
 
-def log_convolve(one: FloatArray, other: FloatArray, *, concave: bool) -> FloatArray:
+def log_convolve(
+    one: bayesian_counts.FloatArray, other: bayesian_counts.FloatArray, *, concave: bool
+) -> bayesian_counts.FloatArray:
     """ln of the convolution of exp(one) and exp(other). ``concave`` says that both are, by :func:`is_concave`."""
     if len(one) * len(other) > MOST_TERMS:
         raise ParameterError("too-many-terms", one=len(one), other=len(other), most_terms=MOST_TERMS)
     # Here, because compiled code is slow to load and most commands do without.
 
     short, long = sorted((np.ascontiguousarray(one), np.ascontiguousarray(other)), key=len)
-    summed: FloatArray = convolve_near_peak(short, long) if concave else convolve_all(short, long)
+    summed: bayesian_counts.FloatArray = convolve_near_peak(short, long) if concave else convolve_all(short, long)
     return summed
 
 
@@ -159,7 +154,7 @@ class NodeMeasurement:
     rho: float = 0.0
     released: int = 0
 
-    def logs(self, first: int, number: int) -> FloatArray:
+    def logs(self, first: int, number: int) -> bayesian_counts.FloatArray:
         """For the counts from ``first`` on."""
         return -self.rho * (self.released - np.arange(first, first + number, dtype=np.float64)) ** 2
 
@@ -169,7 +164,7 @@ class Message:
     """Weights of the counts from ``first`` on. ``weight`` is ln of the product of the total weights of its leaves."""
 
     first: int
-    logs: FloatArray
+    logs: bayesian_counts.FloatArray
     scale: float
     weight: float
     concave: bool
@@ -193,11 +188,11 @@ class MessagePassing:
         """ln of all that was cut off, over the weight of all leaves: no factor of an inner node exceeds 1."""
         return float(np.logaddexp.reduce([*self.lost, -inf]))
 
-    def leaf(self, prior: CountPrior, measured: NodeMeasurement) -> Message:
+    def leaf(self, prior: bayesian_counts.CountPrior, measured: NodeMeasurement) -> Message:
         """π(n)·exp(−ρ(x*−n)²): the whole of a given law, or what lies around the peak of a log-concave one."""
         centre = float(measured.released if measured.rho else prior.first)
         mode = prior.mode(np.array([centre]), measured.rho or 1e-12)
-        middle, half = (prior.first, LARGEST_COUNT) if mode is None else (int(mode[0]), 64)
+        middle, half = (prior.first, bayesian_counts.LARGEST_COUNT) if mode is None else (int(mode[0]), 64)
         while True:
             low = max(prior.first, middle - half)
             high = middle + half if prior.last is None else min(prior.last, middle + half)
@@ -231,7 +226,7 @@ class MessagePassing:
         logs = log_convolve(one.logs, other.logs, concave=one.concave and other.concave)
         return self.trimmed(one.first + other.first, logs, one.scale + other.scale, one.weight + other.weight)
 
-    def trimmed(self, first: int, logs: FloatArray, scale: float, weight: float) -> Message:
+    def trimmed(self, first: int, logs: bayesian_counts.FloatArray, scale: float, weight: float) -> Message:
         """A message without its ends, which are accounted for."""
         top = float(logs.max())
         places = np.flatnonzero(logs >= top - self.cut)
@@ -259,7 +254,7 @@ class TreeNode:
     name: str
     rho: Fraction | None
     released: int | None
-    prior: CountPrior | None
+    prior: bayesian_counts.CountPrior | None
     children: tuple[TreeNode, ...]
 
     def __init__(
@@ -268,18 +263,20 @@ class TreeNode:
         *children: TreeNode,
         rho: Exact | None = None,
         released: int | None = None,
-        prior: CountPrior | None = None,
+        prior: bayesian_counts.CountPrior | None = None,
     ):
         if (rho is None) != (released is None):
             raise ParameterError("bad-tree/measured", where=Place(path=name) if name else Place(), found=name or None)
         if (prior is None) != bool(children):
             raise ParameterError("bad-tree/children", where=Place(path=name) if name else Place(), found=name or None)
         if released is not None:
-            checked_count(released, f"the released count of {name}", lowest=-LARGEST_COUNT)
+            bayesian_counts.checked_count(
+                released, f"the released count of {name}", lowest=-bayesian_counts.LARGEST_COUNT
+            )
         if isinstance(prior, Flat) and prior.last is None and rho is None:
             raise ParameterError("bad-tree/endless", where=Place(path=name) if name else Place(), found=name or None)
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "rho", None if rho is None else bounded_rho(rho, f"the rho of {name}"))
+        object.__setattr__(self, "rho", None if rho is None else bayesian_counts.bounded_rho(rho, f"the rho of {name}"))
         object.__setattr__(self, "released", released)
         object.__setattr__(self, "prior", prior)
         object.__setattr__(self, "children", children)
@@ -320,7 +317,10 @@ def target_leaf(
     """
     p = probability(prior, "the prior probability")
     return TreeNode(
-        name, rho=rho, released=released, prior=ListedPrior((1 - p, p), first=checked_count(known, "the known count"))
+        name,
+        rho=rho,
+        released=released,
+        prior=bayesian_counts.ListedPrior((1 - p, p), first=bayesian_counts.checked_count(known, "the known count")),
     )
 
 
@@ -328,8 +328,8 @@ def target_leaf(
 class TreePosterior:
     """The posterior of one node's count."""
 
-    law: CountLaw
-    log_probabilities: FloatArray
+    law: bayesian_counts.CountLaw
+    log_probabilities: bayesian_counts.FloatArray
     bound: float
     """What leaving out the ends of messages can have changed, as a share."""
 
@@ -416,7 +416,7 @@ def _posterior(path: list[TreeNode], passing: MessagePassing) -> TreePosterior:
     reference = float(joint[np.isfinite(joint)].min()) if len(joint) <= 2 else total
     bound = passing.log_lost + weight - (scale + reference)
     logs = joint - total
-    return TreePosterior(CountLaw(end.first, np.exp(logs)), logs, exp(min(bound, 1 - log(ALLOWED))))
+    return TreePosterior(bayesian_counts.CountLaw(end.first, np.exp(logs)), logs, exp(min(bound, 1 - log(ALLOWED))))
 
 
 # A tree of noisy counts in a small file, TOML or JSON, read with every mistake reported at once.
@@ -608,10 +608,10 @@ class _Builder:
             return [part.released]
         return [part.released] * part.number
 
-    def _prior(self, part: NodePart) -> CountPrior:
+    def _prior(self, part: NodePart) -> bayesian_counts.CountPrior:
         if isinstance(part.prior, list):
-            return ListedPrior(part.prior, part.first)
-        return parse_count_prior("" if part.prior is None else str(part.prior))
+            return bayesian_counts.ListedPrior(part.prior, part.first)
+        return bayesian_counts.parse_count_prior("" if part.prior is None else str(part.prior))
 
     def _at(self, name: str, *key: str) -> KeyPath:
         return ("nodes", self._places[name], *key)

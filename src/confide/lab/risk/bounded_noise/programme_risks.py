@@ -13,21 +13,9 @@ from typing import Any
 
 from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.exact import Exact, exact
+from confide.lab.risk.bounded_noise import averaging as bounded_noise_averaging
 from confide.lab.risk.bounded_noise import noise_rows, withstanding
-from confide.lab.risk.bounded_noise.averaging import (
-    BoundRisk,
-    CountingScheme,
-    Mean,
-    Optimum,
-    Representations,
-    Single,
-    Target,
-    bound_risk,
-    parse_target,
-    representations,
-    target_name,
-    triples,
-)
+from confide.lab.risk.bounded_noise.averaging import representations, triples
 from confide.lab.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme, load_programme
 from confide.report.charts import Chart, Pictures, chart
 
@@ -42,7 +30,7 @@ SAME_NOISE, OWN_NOISE = "Same members, same noise", "Noise of its own in every t
 class BoundAnswer(TypedAnswer):
     """Whether triples F + M = T reveal the largest noise, and what knowing it would give away."""
 
-    risk: BoundRisk
+    risk: bounded_noise_averaging.BoundRisk
     triples: int
     """How many triples there are."""
 
@@ -98,14 +86,14 @@ class BoundAnswer(TypedAnswer):
 class AveragingRisk:
     """What an attacker who averages the representations of one statistic finds out."""
 
-    representations: Representations
-    optimum: Optimum
+    representations: bounded_noise_averaging.Representations
+    optimum: bounded_noise_averaging.Optimum
     level: float
 
     @cached_property
-    def means(self) -> dict[Optimum, Mean]:
+    def means(self) -> dict[bounded_noise_averaging.Optimum, bounded_noise_averaging.Mean]:
         """Every mean that an attacker may take."""
-        return {optimum: self.representations.mean(optimum) for optimum in Optimum}
+        return {optimum: self.representations.mean(optimum) for optimum in bounded_noise_averaging.Optimum}
 
     @property
     def variance_needed(self) -> float:
@@ -119,10 +107,10 @@ class AveragingRisk:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
-        ratio = self.means[Optimum.ALL].ratio
+        ratio = self.means[bounded_noise_averaging.Optimum.ALL].ratio
         values: dict[str, Any] = {"t": self.representations.t, "k": self.representations.k, "k_over_t2": ratio}
         for optimum, mean in self.means.items():
-            if optimum is not Optimum.ALL:
+            if optimum is not bounded_noise_averaging.Optimum.ALL:
                 values[optimum.value] = {"t": mean.t, "k": mean.k, "k_over_t2": mean.ratio}
         values["V_needed"] = self.variance_needed
         chosen = self.means[self.optimum].ratio
@@ -135,14 +123,14 @@ class AveragingRisk:
 class TargetAveraging:
     """One statistic of a programme: with the same noise for the same members (SPSN), and without."""
 
-    target: Target
+    target: bounded_noise_averaging.Target
     with_spsn: AveragingRisk | None
     without_spsn: AveragingRisk | None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            "target": target_name(self.target),
+            "target": bounded_noise_averaging.target_name(self.target),
             "levels": sorted(self.target),
             "with_spsn": None if self.with_spsn is None else self.with_spsn.as_dict(),
             "without_spsn": None if self.without_spsn is None else self.without_spsn.as_dict(),
@@ -157,7 +145,7 @@ class AveragingAnswer(TypedAnswer):
     rule: BreakdownRule
     country: str | None
     areas: Mapping[str, int]
-    single: Single
+    single: bounded_noise_averaging.Single
     unit: str | None
     level: float
     targets: tuple[TargetAveraging, ...]
@@ -203,10 +191,14 @@ class AveragingAnswer(TypedAnswer):
             listed = sorted(risks, key=lambda pair: pair[1].variance_needed, reverse=True)[: self.top]
             rows = [
                 (
-                    target_name(target.target),
+                    bounded_noise_averaging.target_name(target.target),
                     f"{risk.representations.t:,}",
                     _short(risk.representations.k),
-                    *(f"{risk.means[optimum].ratio:.4g}" for optimum in Optimum if optimum is not Optimum.ALL),
+                    *(
+                        f"{risk.means[optimum].ratio:.4g}"
+                        for optimum in bounded_noise_averaging.Optimum
+                        if optimum is not bounded_noise_averaging.Optimum.ALL
+                    ),
                     f"{risk.variance_needed:.3f}",
                     f"{risk.epsilon_allowed:.3f}",
                 )
@@ -215,7 +207,10 @@ class AveragingAnswer(TypedAnswer):
             columns = ["statistic", "t ", "k ", "k/t²: greedy ", "prefix ", "weighted ", "V from ", "ε to "]
             yield ShownTable(columns, rows, title=title)
             yield ""
-        worst = min((risk.means[Optimum.GREEDY].ratio for _, risk in self.by_noise()[SAME_NOISE]), default=1.0)
+        worst = min(
+            (risk.means[bounded_noise_averaging.Optimum.GREEDY].ratio for _, risk in self.by_noise()[SAME_NOISE]),
+            default=1.0,
+        )
         chances = ", ".join(f"{noise_rows.success_probability(v, worst):.0%} at V {v}" for v in (1, 2, 3, 5))
         text = f"V and ε: for a probability of {self.level:g} to find the count."
         yield f"{text} The riskiest is found with {chances}."
@@ -330,10 +325,12 @@ def bound(
     >>> answer.protected, f"{answer.revealed:.2g}"
     (True, '0.00015')
     """
-    risk = bound_risk(bound, exact(variance, "-V"), _level(alpha))
+    risk = bounded_noise_averaging.bound_risk(bound, exact(variance, "-V"), _level(alpha))
     if available is None:
         chosen = _programme(programme)
-        scheme = CountingScheme(BreakdownRule(rule), same_noise=True, single=Single.MERGE, unit=unit)
+        scheme = bounded_noise_averaging.CountingScheme(
+            BreakdownRule(rule), same_noise=True, single=bounded_noise_averaging.Single.MERGE, unit=unit
+        )
         available = triples(chosen, chosen.areas(country, areas), scheme)
     return BoundAnswer(risk, available)
 
@@ -345,8 +342,8 @@ def averaging(
     country: str | None = None,
     areas: Mapping[str, int] | None = None,
     targets: Sequence[str] = (),
-    single: Single | str = Single.KEEP,
-    optimum: Optimum | str = Optimum.GREEDY,
+    single: bounded_noise_averaging.Single | str = bounded_noise_averaging.Single.KEEP,
+    optimum: bounded_noise_averaging.Optimum | str = bounded_noise_averaging.Optimum.GREEDY,
     unit: str | None = None,
     leave_out: Sequence[str] = (),
     alpha: Exact = ALPHA,
@@ -376,20 +373,24 @@ def averaging(
     """
     chosen = _programme(programme).leave_out(leave_out)
     numbers, level = chosen.areas(country, areas), _level(alpha)
-    rule, single, optimum = BreakdownRule(rule), Single(single), Optimum(optimum)
-    wanted = [parse_target(text) for text in targets]
+    rule, single, optimum = (
+        BreakdownRule(rule),
+        bounded_noise_averaging.Single(single),
+        bounded_noise_averaging.Optimum(optimum),
+    )
+    wanted = [bounded_noise_averaging.parse_target(text) for text in targets]
 
-    def count(scheme: CountingScheme) -> dict[Target, AveragingRisk]:
+    def count(scheme: bounded_noise_averaging.CountingScheme) -> dict[bounded_noise_averaging.Target, AveragingRisk]:
         if wanted:
             by_target = {target: representations(chosen, numbers, scheme, target)[target] for target in wanted}
         else:
             by_target = representations(chosen, numbers, scheme)
         return {target: AveragingRisk(item, optimum, level) for target, item in by_target.items()}
 
-    same = count(CountingScheme(rule, same_noise=True, single=single, unit=unit))
-    own = count(CountingScheme(rule, same_noise=False, unit=unit))
+    same = count(bounded_noise_averaging.CountingScheme(rule, same_noise=True, single=single, unit=unit))
+    own = count(bounded_noise_averaging.CountingScheme(rule, same_noise=False, unit=unit))
     ratios = {target: (same.get(target) or own[target]).means[optimum].ratio for target in same.keys() | own.keys()}
-    ordered = sorted(ratios, key=lambda target: (ratios[target], target_name(target)))
+    ordered = sorted(ratios, key=lambda target: (ratios[target], bounded_noise_averaging.target_name(target)))
     rows = tuple(TargetAveraging(target, same.get(target), own.get(target)) for target in ordered)
     return AveragingAnswer(chosen, rule, country or chosen.country, numbers, single, unit, level, rows, top)
 
@@ -444,7 +445,7 @@ def tune_cellkey(
     unit: str | None = None,
     leave_out: Sequence[str] = (),
     rule: BreakdownRule | str = BreakdownRule.INNER_LEVELS,
-    optimum: Optimum | str = Optimum.GREEDY,
+    optimum: bounded_noise_averaging.Optimum | str = bounded_noise_averaging.Optimum.GREEDY,
     largest_noise: int = 10,
     small_areas: int | None = None,
     area_bound: int = 20,
@@ -479,7 +480,7 @@ def tune_cellkey(
         chosen,
         chosen.areas(country, areas),
         rule=BreakdownRule(rule),
-        optimum=Optimum(optimum),
+        optimum=bounded_noise_averaging.Optimum(optimum),
         unit=unit,
         level=_level(alpha),
         relaxed_level=float(exact(relaxed, "--relaxed")),
@@ -513,8 +514,12 @@ def _grid(level: float) -> tuple[dict[str, Any], ...]:
 
 def _ratios(answer: AveragingAnswer, sharing: str) -> dict[str, float]:
     """By statistic the k/t² of the attacker's mean, with the same noise for the same members or without."""
-    risks = {target_name(each.target): getattr(each, sharing) for each in answer.targets}
-    return {name: risk.means[Optimum.GREEDY].ratio for name, risk in risks.items() if risk is not None}
+    risks = {bounded_noise_averaging.target_name(each.target): getattr(each, sharing) for each in answer.targets}
+    return {
+        name: risk.means[bounded_noise_averaging.Optimum.GREEDY].ratio
+        for name, risk in risks.items()
+        if risk is not None
+    }
 
 
 def _success_chart(answer: AveragingAnswer, parameter: str, span: tuple[float, float], title: str) -> Chart:

@@ -27,13 +27,7 @@ from typing import Any
 from confide.answers import AnswerPart, Said, ShownTable, Tone
 from confide.errors import ParameterError, Place
 from confide.lab.risk.bounded_noise import averaging, noise_rows
-from confide.lab.risk.bounded_noise.averaging import (
-    BoundRisk,
-    bound_risk,
-    grid,
-    json_integer,
-    largest_protected_variance,
-)
+from confide.lab.risk.bounded_noise import averaging as bounded_noise_averaging
 from confide.lab.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme
 from confide.noise.max_entropy import uniform_variance
 from confide.report.charts import Chart, Pictures, chart
@@ -102,7 +96,7 @@ class RegionRow:
 class Recommendation:
     """The smallest bound with a variance that satisfies all limits, and the smallest such variance."""
 
-    risk: BoundRisk
+    risk: bounded_noise_averaging.BoundRisk
     variance: Fraction
     strict: bool
 
@@ -165,7 +159,7 @@ class ProtectedRegion:
         relaxed_low = self.least_variance(question.optimum, question.relaxed_level)
         rows = []
         for bound in question.bounds:
-            high = largest_protected_variance(bound, self.triples, question.level)
+            high = bounded_noise_averaging.largest_protected_variance(bound, self.triples, question.level)
             relaxed_high = max(high, _least_given_away(bound, self.triples))
             rows.append(RegionRow(bound, low, high, relaxed_low, relaxed_high, bound <= question.largest_noise))
         return tuple(rows)
@@ -187,7 +181,9 @@ class ProtectedRegion:
                 if (row.strict if strict else row.relaxed) and low <= high:
                     tenth = _up(low, _TENTH)
                     variance = tenth if tenth <= high else low
-                    return Recommendation(bound_risk(row.bound, variance, level), variance, strict)
+                    return Recommendation(
+                        bounded_noise_averaging.bound_risk(row.bound, variance, level), variance, strict
+                    )
         return None
 
     @cached_property
@@ -310,7 +306,7 @@ class ProtectedRegion:
             "V": float(recommendation.variance),
             "strict": recommendation.strict,
             "p1": recommendation.risk.p1,
-            "m": json_integer(recommendation.risk.m),
+            "m": bounded_noise_averaging.json_integer(recommendation.risk.m),
             "bound_revealed": recommendation.risk.revealed(self.triples),
             "triples_given_away": recommendation.risk.expected_exact(self.triples),
         }
@@ -392,7 +388,12 @@ def _least_given_away(bound: int, count: int) -> Fraction:
     """The largest variance at which fewer than one of ``count`` triples is expected to give its counts away."""
 
     def safe(thousandths: int) -> bool:
-        return BoundRisk(noise_rows.symmetric_row(bound, thousandths * _THOUSANDTH)).expected_exact(count) < 1
+        return (
+            bounded_noise_averaging.BoundRisk(
+                noise_rows.symmetric_row(bound, thousandths * _THOUSANDTH)
+            ).expected_exact(count)
+            < 1
+        )
 
     low, high = 0, ceil(uniform_variance(bound) / _THOUSANDTH)
     if safe(high):
@@ -419,7 +420,7 @@ ACROSS = 36
 
 def bound_grid(level: float = noise_rows.LEVEL) -> Rows:
     """m for V = 0.5 to 10 and D = 1 to 15 (Figure 1)."""
-    return grid(BOUNDS, VARIANCES, level)
+    return bounded_noise_averaging.grid(BOUNDS, VARIANCES, level)
 
 
 def success_cells(parameter: str, low: float, high: float) -> Rows:

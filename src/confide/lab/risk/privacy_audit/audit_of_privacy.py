@@ -18,15 +18,8 @@ import numpy as np
 from confide.arrays import Floats
 from confide.engines import LocalEngine
 from confide.errors import ParameterError, Place, RunError
+from confide.lab.risk.privacy_audit import bench as privacy_audit_bench
 from confide.lab.risk.privacy_audit import twin_loss
-from confide.lab.risk.privacy_audit.bench import (
-    CONFIDENCE,
-    Bench,
-    CanaryAudit,
-    CountedFile,
-    MeasurementBound,
-    PrivacyAudit,
-)
 from confide.lab.risk.privacy_audit.canary_run import CanaryRun
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.noise import ReleaseNoise
@@ -46,7 +39,7 @@ class TwoFiles:
     """Both made-up files, counted, with twins and without, and what the twins touch."""
 
     twins: int
-    files: tuple[CountedFile, CountedFile]
+    files: tuple[privacy_audit_bench.CountedFile, privacy_audit_bench.CountedFile]
     touched: twin_loss.Touched
 
 
@@ -54,16 +47,16 @@ class TwoFiles:
 class TwinAudit:
     """Two files, one of them with twins, measured again and again."""
 
-    bench: Bench
+    bench: privacy_audit_bench.Bench
 
-    def audit(self, runs: int, *, by_measurement: bool) -> PrivacyAudit:
+    def audit(self, runs: int, *, by_measurement: bool) -> privacy_audit_bench.PrivacyAudit:
         """See :func:`confide.lab.risk.privacy_audit.audit_privacy`."""
         bench, plan = self.bench, self.bench.plan
         single = self._two_files(1)
         if not single.touched:
             raise twin_loss.nothing_touched()
         per_twin = {key: twin_loss.components_of(parts) for key, parts in single.touched.items()}
-        error = float(1 - CONFIDENCE) / (2 if by_measurement else 1)
+        error = float(1 - privacy_audit_bench.CONFIDENCE) / (2 if by_measurement else 1)
         # The release: one test, or several where a test tells one record alone from another almost surely.
         twins, batches = _design(per_twin)
         files = self._two_files(twins)
@@ -76,7 +69,7 @@ class TwinAudit:
             points.append(point)
         # Every measurement by itself, with as many twins as it takes.
         judged = self._single_measurements(per_twin, runs, error / len(per_twin)) if by_measurement else []
-        return PrivacyAudit(
+        return privacy_audit_bench.PrivacyAudit(
             mechanism=bench.mechanism.name,
             definition=plan.definition,
             neighbours=plan.neighbours.value,
@@ -108,7 +101,7 @@ class TwinAudit:
 
     def _single_measurements(
         self, per_twin: Mapping[twin_loss.Key, Counter[tuple[ReleaseNoise, int]]], runs: int, error: float
-    ) -> list[MeasurementBound]:
+    ) -> list[privacy_audit_bench.MeasurementBound]:
         wanted = {key: _enough_twins(components) for key, components in per_twin.items()}
         judged = []
         while wanted:
@@ -119,7 +112,7 @@ class TwinAudit:
             losses = self._losses(files, runs, "Measuring single measurements")
             for key in now:
                 factor, _point = _judged(files.touched, (key,), losses, error)
-                judged.append(MeasurementBound(*key, twins, factor))
+                judged.append(privacy_audit_bench.MeasurementBound(*key, twins, factor))
                 del wanted[key]
         return judged
 
@@ -264,7 +257,7 @@ def audit_privacy(
     by_measurement: bool = False,
     seed: int | None = None,
     progress: Progress | None = None,
-) -> PrivacyAudit:
+) -> privacy_audit_bench.PrivacyAudit:
     """Runs the mechanism of a spec many times on made-up neighbours, and bounds its loss from below by what is seen.
 
     The office's records are not opened, no ledger is touched, and what is made is thrown away. The block table is read,
@@ -290,13 +283,13 @@ def audit_privacy(
     if runs < 20:
         raise ParameterError("audit-runs", where=Place(path="--runs"), found=str(runs))
     with throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
-        bench = Bench.of(loaded, mechanism, engine, scratch.root, seed, progress or Silent())
+        bench = privacy_audit_bench.Bench.of(loaded, mechanism, engine, scratch.root, seed, progress or Silent())
         return TwinAudit(bench).audit(runs, by_measurement=by_measurement)
 
 
 def audit_canaries(
     spec: str | Path, *, canaries: int = CANARIES, seed: int | None = None, progress: Progress | None = None
-) -> CanaryAudit:
+) -> privacy_audit_bench.CanaryAudit:
     """Runs the mechanism of a spec once on made-up records with canaries, and bounds its loss from below by how many of
     their coins are guessed from what it measured.
 
@@ -320,7 +313,7 @@ def audit_canaries(
     if canaries < 10:
         raise ParameterError("audit-canaries", where=Place(path="--canaries"), found=str(canaries))
     with throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
-        bench = Bench.of(
+        bench = privacy_audit_bench.Bench.of(
             loaded, mechanism, engine, scratch.root, seed, progress or Silent(), BLOCKS_PER_CANARY * canaries
         )
         return CanaryRun(bench, bench.audit.made_up_canaries(bench.problem, canaries)).audit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,14 +18,12 @@ from confide.confidential import Confidential
 from confide.engines import Source
 from confide.errors import Place, RunError
 from confide.inputs.made_up import MeasuredCells, RecordForm
+from confide.mechanisms.phsafe import measure as phsafe_measure
+from confide.mechanisms.phsafe.problem import PHSafeProblem
+from confide.mechanisms.phsafe.tabulate import PERSON_COLUMNS as COLUMNS_OF_PERSONS
+from confide.mechanisms.phsafe.tabulate import UNIT_COLUMNS, HouseholdFiles
 from confide.mechanisms.safetab import made_up
-from confide.mechanisms.safetab.made_up import (
-    GroupWeights,
-    best_codes,
-    block_columns,
-    block_costs,
-    codes_within,
-)
+from confide.mechanisms.safetab import made_up as safetab_made_up
 from confide.mechanisms.safetab.output.publish import measured_folder
 from confide.mechanisms.safetab.problem import SafeTabProblem, query_key
 from confide.mechanisms.safetab.records import PERSON_COLUMNS
@@ -349,8 +348,10 @@ class SafeTabAudit(TrialAudit[SafeTabProblem]):
     def made_up_records(self, problem: SafeTabProblem, twins: int) -> tuple[pa.Table, pa.Table]:
         """Everybody is a boy below 5 in one block, with the same codes: so in every table that a group may get, the
         first cell has all that are in the group. There are so many of them that no group is suppressed."""
-        block = block_columns(problem.regions, int(_block_costs(problem).argmax()))
-        person = BOY | block | best_codes(problem.lists, problem.settings.max_race_codes, _weights(problem))
+        block = safetab_made_up.block_columns(problem.regions, int(_block_costs(problem).argmax()))
+        person = (
+            BOY | block | safetab_made_up.best_codes(problem.lists, problem.settings.max_race_codes, _weights(problem))
+        )
         base = _never_suppressed(problem)
         one = pa.table({name: [person[name]] for name in PERSON_COLUMNS})
         return one.take([0] * (base + twins)), one.take([0] * base)
@@ -360,7 +361,7 @@ class SafeTabAudit(TrialAudit[SafeTabProblem]):
         group of a canary is suppressed."""
         largest = max(problem.levels, key=lambda level: level.areas).region_type
         blocks = made_up.blocks_apart(problem.regions, largest, _block_costs(problem))
-        codes = codes_within(problem.lists, problem.settings.max_race_codes, _weights(problem))
+        codes = safetab_made_up.codes_within(problem.lists, problem.settings.max_race_codes, _weights(problem))
         require_room(number, len(blocks), len(codes))
         people = []
         for k in range(number):
@@ -403,10 +404,10 @@ def _block_costs(problem: SafeTabProblem) -> Floats:
     budgets: dict[str, float] = {}
     for level in problem.levels:
         budgets[level.region_type] = budgets.get(level.region_type, 0.0) + float(level.settings.budget)
-    return block_costs(problem.regions, budgets)
+    return safetab_made_up.block_costs(problem.regions, budgets)
 
 
-def _weights(problem: SafeTabProblem) -> GroupWeights:
+def _weights(problem: SafeTabProblem) -> safetab_made_up.GroupWeights:
     """For each level its iterations, and what a group of it costs."""
     return [(level.iterations, float(level.settings.budget) / level.stability) for level in problem.levels]
 
@@ -421,8 +422,10 @@ class SafeTabHAudit(TrialAudit[SafeTabHProblem]):
     def made_up_records(self, problem: SafeTabHProblem, twins: int) -> tuple[pa.Table, pa.Table]:
         """Every household is a married couple that owns, in one block, with the same codes: so in every table that a
         group may have, the first cell has all that are in the group."""
-        block = block_columns(problem.regions, int(block_costs(problem.regions, _h_budgets(problem)).argmax()))
-        codes = best_codes(problem.lists, problem.settings.max_race_codes, _h_weights(problem))
+        block = safetab_made_up.block_columns(
+            problem.regions, int(safetab_made_up.block_costs(problem.regions, _h_budgets(problem)).argmax())
+        )
+        codes = safetab_made_up.best_codes(problem.lists, problem.settings.max_race_codes, _h_weights(problem))
         household = MARRIED | block | codes
         one = pa.table({name: [household[name]] for name in HOUSEHOLD_COLUMNS})
         return one.take([0] * (1 + twins)), one
@@ -430,8 +433,10 @@ class SafeTabHAudit(TrialAudit[SafeTabHProblem]):
     def made_up_canaries(self, problem: SafeTabHProblem, number: int) -> Canaries:
         """The same households in blocks of different areas, the first in the costliest one."""
         largest = max(problem.levels, key=lambda level: level.areas).region_type
-        blocks = made_up.blocks_apart(problem.regions, largest, block_costs(problem.regions, _h_budgets(problem)))
-        codes = codes_within(problem.lists, problem.settings.max_race_codes, _h_weights(problem))
+        blocks = made_up.blocks_apart(
+            problem.regions, largest, safetab_made_up.block_costs(problem.regions, _h_budgets(problem))
+        )
+        codes = safetab_made_up.codes_within(problem.lists, problem.settings.max_race_codes, _h_weights(problem))
         require_room(number, len(blocks), len(codes))
         households = []
         for k in range(number):
@@ -469,6 +474,71 @@ def _h_budgets(problem: SafeTabHProblem) -> dict[str, float]:
     return budgets
 
 
-def _h_weights(problem: SafeTabHProblem) -> GroupWeights:
+def _h_weights(problem: SafeTabHProblem) -> safetab_made_up.GroupWeights:
     """For each level its iterations, and what a group of it costs."""
     return [(level.iterations, float(sum(level.settings.budgets)) / level.stability) for level in problem.levels]
+
+
+# PHSafe: households whose unit becomes another, with one person fewer.
+
+
+FIRST_ADDRESS = 100_000_001
+BEFORE = {"HHT": "1", "HHT2": "01", "CPLT": "1", "TEN": "1", "HHRACE": "01", "HHSPAN": 1}
+AFTER = {"HHT": "3", "HHT2": "06", "CPLT": "5", "TEN": "3", "HHRACE": "02", "HHSPAN": 2}
+"""What the unit of a twin says with it and without it: every member moves to another cell wherever one can."""
+
+
+class PHSafeAudit(TrialAudit[PHSafeProblem]):
+    """Households as large as any table counts, that lose a child and whose unit becomes another."""
+
+    def made_up_records(self, problem: PHSafeProblem, twins: int) -> tuple[pa.Table, pa.Table]:
+        """A row for each person, with what its unit says; one household of either kind is in both files."""
+        size = max([2, *problem.settings.tau.values()])
+        with_twin, without = _family(size, BEFORE), _family(size - 1, AFTER)
+        files = []
+        for kind in (with_twin, without):
+            households = [with_twin, without, *([kind] * twins)]
+            rows = [{**row, "MAFID": FIRST_ADDRESS + k} for k, each in enumerate(households) for row in each]
+            files.append(pa.Table.from_pylist(rows))
+        return files[0], files[1]
+
+    def with_records(self, problem: PHSafeProblem, records: Source) -> PHSafeProblem:
+        """The rows as three files beside each other; all addresses are in the first state."""
+        rows = pq.read_table(records.path)
+        first = [rows.column("MAFID").to_pylist().index(each) for each in sorted(set(rows.column("MAFID").to_pylist()))]
+        units = rows.take(first)
+        units = pa.table(
+            {
+                "RTYPE": pa.array(["2"] * units.num_rows),
+                **{name: units.column(name) for name in ("MAFID", *UNIT_COLUMNS[2:])},
+            }
+        )
+        state = pa.array([problem.states[0]] * units.num_rows)
+        geo = pa.table({"RTYPE": units.column("RTYPE"), "MAFID": units.column("MAFID"), "TABBLKST": state})
+        folder = Path(records.path).parent
+        tables = {"persons": rows.select(list(COLUMNS_OF_PERSONS)), "units": units, "geo": geo}
+        for name, table in tables.items():
+            pq.write_table(table, folder / f"{name}.parquet")
+        sources = (Source(folder / f"{name}.parquet", "parquet") for name in ("persons", "units", "geo"))
+        return replace(problem, files=HouseholdFiles(*sources))
+
+    def trial_counts(
+        self,
+        problem: PHSafeProblem,
+        job: Job,
+        noise: NoiseSource,
+        mapped: Mapping[Path, Sequence[pa.Table]],  # noqa: ARG002 - it measures without parts
+    ) -> Iterator[TrialCounts]:
+        """Every count of every query."""
+        shutil.rmtree(job.workspace.measured, ignore_errors=True)
+        self.mechanism.measure(problem, job, noise)
+        for query in problem.queries:
+            values = phsafe_measure.read_measured(problem, job.workspace, query).ravel()
+            law = job.plan.measure(query.level, query.name).law
+            yield TrialCounts(query.level, query.name, law, np.arange(len(values)), values)
+
+
+def _family(size: int, unit: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A householder and own children of five."""
+    person = {"RTYPE": "3", "CENHISP": 1, "CENRACE": "01", "FINAL_POP": size, "NPF": size, **unit}
+    return [{**person, "QAGE": 40, "RELSHIP": "20"}, *({**person, "QAGE": 5, "RELSHIP": "25"} for _ in range(size - 1))]

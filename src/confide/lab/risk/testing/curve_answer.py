@@ -13,32 +13,10 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
+from confide import exact as confide_exact
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.errors import ParameterError, Place
-from confide.exact import (
-    Exact,
-    as_delta,
-    exact_text,
-    fraction_up,
-    nonnegative,
-    positive_within,
-    probability,
-    shortened_up,
-    up,
-)
-from confide.lab.risk.testing.loss_test import (
-    LossTest,
-    PosteriorFactor,
-    approximate_power,
-    gaussian_advantage,
-    gaussian_power,
-    level_of,
-    posterior_factor,
-    pure_advantage,
-    pure_power,
-    zcdp_advantage,
-    zcdp_power,
-)
+from confide.lab.risk.testing import loss_test
 from confide.mechanisms.topdown.strategy import Strategy, plan_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP, Bracket, Event, Neighbours, PureDP, epsilons, event_epsilon_bracket, price
@@ -90,8 +68,8 @@ class PowerPoint:
 
 
 def epsilon_curve(
-    rho: Exact,
-    deltas: Iterable[Exact] = FINE_DELTAS,
+    rho: confide_exact.Exact,
+    deltas: Iterable[confide_exact.Exact] = FINE_DELTAS,
     *,
     event: Event | None = None,
     neighbours: Neighbours = Neighbours.CHANGE_ONE,
@@ -110,10 +88,10 @@ def epsilon_curve(
     >>> round(epsilon_curve("2.56", ["1e-10"])[0].ways["canonne_kamath_steinke"], 2)
     17.16
     """
-    r = nonnegative(rho, "rho")
+    r = confide_exact.nonnegative(rho, "rho")
     points = []
     for delta in deltas:
-        chance = as_delta(delta)
+        chance = confide_exact.as_delta(delta)
         own = None
         if event is not None and r:
             own = event_epsilon_bracket(event, neighbours, chance)
@@ -121,7 +99,12 @@ def epsilon_curve(
     return points
 
 
-def power_curve(rho: Exact, levels: Sequence[Exact] = FINE_LEVELS, *, best: LossTest | None = None) -> list[PowerPoint]:
+def power_curve(
+    rho: confide_exact.Exact,
+    levels: Sequence[confide_exact.Exact] = FINE_LEVELS,
+    *,
+    best: loss_test.LossTest | None = None,
+) -> list[PowerPoint]:
     """The largest power over the level: for every ρ-zCDP release, for Gaussian noise, and for one list of cells.
 
     Args:
@@ -135,10 +118,13 @@ def power_curve(rho: Exact, levels: Sequence[Exact] = FINE_LEVELS, *, best: Loss
     >>> round(power_curve("2.56", ["0.05"])[0].gaussian, 4)
     0.7317
     """
-    r = nonnegative(rho, "rho")
+    r = confide_exact.nonnegative(rho, "rho")
     return [
         PowerPoint(
-            level_of(level), zcdp_power(r, level), gaussian_power(r, level), None if best is None else best.power(level)
+            loss_test.level_of(level),
+            loss_test.zcdp_power(r, level),
+            loss_test.gaussian_power(r, level),
+            None if best is None else best.power(level),
         )
         for level in levels
     ]
@@ -181,19 +167,21 @@ class GuaranteePart:
         return loss.rho
 
     @cached_property
-    def best(self) -> LossTest | None:
+    def best(self) -> loss_test.LossTest | None:
         """The best test against these measurements; None where no single neighbour is the worst for every level."""
         try:
-            return LossTest.of_event(self.event, self.neighbours)
+            return loss_test.LossTest.of_event(self.event, self.neighbours)
         except ParameterError:
             return None
 
-    def epsilons(self, deltas: Iterable[Exact] = FINE_DELTAS, *, exact: bool = False) -> list[EpsilonPoint]:
+    def epsilons(
+        self, deltas: Iterable[confide_exact.Exact] = FINE_DELTAS, *, exact: bool = False
+    ) -> list[EpsilonPoint]:
         """ε over δ; ``exact`` adds what the distribution of the loss itself gives, which takes seconds."""
         event = self.event if exact and self.best is not None else None
         return epsilon_curve(self.rho, deltas, event=event, neighbours=self.neighbours)
 
-    def powers(self, levels: Sequence[Exact] = FINE_LEVELS, *, exact: bool = True) -> list[PowerPoint]:
+    def powers(self, levels: Sequence[confide_exact.Exact] = FINE_LEVELS, *, exact: bool = True) -> list[PowerPoint]:
         """The largest power over the level."""
         return power_curve(self.rho, levels, best=self.best if exact else None)
 
@@ -275,7 +263,7 @@ class CurveAnswer(TypedAnswer):
     powers: tuple[PowerPoint, ...]
     epsilons: tuple[EpsilonPoint, ...]
     advantage: AdvantageBounds
-    posterior: PosteriorFactor
+    posterior: loss_test.PosteriorFactor
     """What one record does to posterior probabilities, at :data:`DELTA`."""
     strategy: Strategy | None = None
     parts: tuple[GuaranteePart, ...] = ()
@@ -319,25 +307,32 @@ class CurveAnswer(TypedAnswer):
         own = self.powers[0].exact is not None
         columns = ["level ", "any release with this rho ", "Gaussian noise "] + (["these measurements "] if own else [])
         rows = [
-            [f"{float(point.level):g}", up(point.zcdp, 6), up(point.gaussian, 6), *_bracket(point.exact, 6)]
+            [
+                f"{float(point.level):g}",
+                confide_exact.up(point.zcdp, 6),
+                confide_exact.up(point.gaussian, 6),
+                *_bracket(point.exact, 6),
+            ]
             for point in self.powers
         ]
         yield ShownTable(
-            columns, rows, title=f"The largest power of a test about one record, rho = {fraction_up(self.rho)}"
+            columns,
+            rows,
+            title=f"The largest power of a test about one record, rho = {confide_exact.fraction_up(self.rho)}",
         )
         yield ""
         columns = ["delta ", "Bun-Steinke ", "Canonne-Kamath-Steinke ", "Gaussian limit "]
         rows = [
-            [f"{float(p.delta):g}", *(up(value, 4) for value in p.ways.values()), *_bracket(p.exact, 4)]
+            [f"{float(p.delta):g}", *(confide_exact.up(value, 4) for value in p.ways.values()), *_bracket(p.exact, 4)]
             for p in self.epsilons
         ]
         yield ShownTable(columns + (["these measurements "] if own else []), rows, title="Epsilon over delta")
         yield "\nThe columns for Gaussian noise are for comparison; they do not bound other noise of the same rho."
-        text = f"The largest advantage, power less level: {up(self.advantage.zcdp, 4)} for any release"
-        yield f"{text}, {up(self.advantage.gaussian, 4)} for Gaussian noise."
+        text = f"The largest advantage, power less level: {confide_exact.up(self.advantage.zcdp, 4)} for any release"
+        yield f"{text}, {confide_exact.up(self.advantage.gaussian, 4)} for Gaussian noise."
         yield (
             f"One record multiplies no posterior probability by more than {self.posterior.words}, "
-            f"but for a probability of at most {shortened_up(Fraction(self.posterior.exceeded), 3)}."
+            f"but for a probability of at most {confide_exact.shortened_up(Fraction(self.posterior.exceeded), 3)}."
         )
         if self.parts:
             yield from _parts_described(self)
@@ -366,7 +361,7 @@ class EpsilonCurveAnswer(TypedAnswer):
     powers: tuple[EpsilonPower, ...]
     advantage: float | None
     """The largest power less level under pure epsilon; none with a delta."""
-    posterior: PosteriorFactor | None
+    posterior: loss_test.PosteriorFactor | None
 
     def pictures(self) -> Pictures:
         """Power over level under pure differential privacy, by name."""
@@ -383,29 +378,33 @@ class EpsilonCurveAnswer(TypedAnswer):
 
     def described(self) -> Iterator[AnswerPart]:
         """Pure differential privacy, or approximate at each δ that was given."""
-        epsilon = exact_text(self.epsilon)
+        epsilon = confide_exact.exact_text(self.epsilon)
         if self.posterior is None:
             title = f"The largest power of a test, if ({epsilon}, delta) is all that is known"
-            rows = [(f"{float(p.level):g}", f"{float(p.delta or 0):g}", up(p.power, 6)) for p in self.powers]
+            rows = [
+                (f"{float(p.level):g}", f"{float(p.delta or 0):g}", confide_exact.up(p.power, 6)) for p in self.powers
+            ]
             yield ShownTable(["level ", "delta ", "power "], rows, title=title)
             yield "\nOne pair of epsilon and delta says less than the release it was stated for. With rho, use --rho."
             return
         title = f"The largest power of a test about one record, under pure epsilon = {epsilon}"
         yield ShownTable(
-            ["level ", "power "], [(f"{float(p.level):g}", up(p.power, 6)) for p in self.powers], title=title
+            ["level ", "power "],
+            [(f"{float(p.level):g}", confide_exact.up(p.power, 6)) for p in self.powers],
+            title=title,
         )
-        yield f"\nThe largest advantage, power less level: {up(self.advantage or 0.0, 6)}."
+        yield f"\nThe largest advantage, power less level: {confide_exact.up(self.advantage or 0.0, 6)}."
         words = self.posterior.words
         yield f"One record multiplies no posterior probability by more than {words} = exp(2 epsilon)."
 
 
 def curve(
-    rho: Exact | None = None,
+    rho: confide_exact.Exact | None = None,
     *,
     strategy: str | None = None,
     root: str | None = None,
-    levels: Sequence[Exact] = LEVELS,
-    deltas: Sequence[Exact] = DELTAS,
+    levels: Sequence[confide_exact.Exact] = LEVELS,
+    deltas: Sequence[confide_exact.Exact] = DELTAS,
 ) -> CurveAnswer:
     """The largest power of a test about one record at a level, and epsilon over delta, in every way that is known.
 
@@ -433,7 +432,7 @@ def curve(
     parts: tuple[GuaranteePart, ...] = ()
     exact: Bracket | None = None
     if rho is not None:
-        cost = positive_within(rho, "rho", LEAST, MOST)
+        cost = confide_exact.positive_within(rho, "rho", LEAST, MOST)
         powers, points = power_curve(cost, sizes), epsilon_curve(cost, chances)
     else:
         assert strategy is not None
@@ -448,15 +447,18 @@ def curve(
         chances,
         tuple(powers),
         tuple(points),
-        AdvantageBounds(zcdp_advantage(cost), gaussian_advantage(cost), exact),
-        posterior_factor(ZCDP(cost), DELTA),
+        AdvantageBounds(loss_test.zcdp_advantage(cost), loss_test.gaussian_advantage(cost), exact),
+        loss_test.posterior_factor(ZCDP(cost), DELTA),
         chosen,
         parts,
     )
 
 
 def curve_of_epsilon(
-    epsilon: Exact, *, levels: Sequence[Exact] = LEVELS, deltas: Sequence[Exact] = ()
+    epsilon: confide_exact.Exact,
+    *,
+    levels: Sequence[confide_exact.Exact] = LEVELS,
+    deltas: Sequence[confide_exact.Exact] = (),
 ) -> EpsilonCurveAnswer:
     """The largest power of a test about one record under pure epsilon, or under epsilon with each of some deltas.
 
@@ -471,21 +473,21 @@ def curve_of_epsilon(
     >>> round(curve_of_epsilon("0.5").powers[0].power, 4)
     0.0824
     """
-    loss = positive_within(epsilon, "epsilon", LEAST, MOST)
+    loss = confide_exact.positive_within(epsilon, "epsilon", LEAST, MOST)
     sizes, chances = _levels(levels), _deltas(deltas)
     if chances:
-        pairs = [EpsilonPower(size, approximate_power(loss, d, size), d) for size in sizes for d in chances]
+        pairs = [EpsilonPower(size, loss_test.approximate_power(loss, d, size), d) for size in sizes for d in chances]
         return EpsilonCurveAnswer(loss, tuple(pairs), None, None)
-    points = tuple(EpsilonPower(size, pure_power(loss, size)) for size in sizes)
-    return EpsilonCurveAnswer(loss, points, pure_advantage(loss), posterior_factor(PureDP(loss)))
+    points = tuple(EpsilonPower(size, loss_test.pure_power(loss, size)) for size in sizes)
+    return EpsilonCurveAnswer(loss, points, loss_test.pure_advantage(loss), loss_test.posterior_factor(PureDP(loss)))
 
 
-def _levels(levels: Sequence[Exact]) -> tuple[Fraction, ...]:
-    return tuple(positive_within(level, "level", LEAST, Fraction(1)) for level in levels)
+def _levels(levels: Sequence[confide_exact.Exact]) -> tuple[Fraction, ...]:
+    return tuple(confide_exact.positive_within(level, "level", LEAST, Fraction(1)) for level in levels)
 
 
-def _deltas(deltas: Sequence[Exact]) -> tuple[Fraction, ...]:
-    return tuple(positive_within(delta, "delta", LEAST, Fraction(1, 2)) for delta in deltas)
+def _deltas(deltas: Sequence[confide_exact.Exact]) -> tuple[Fraction, ...]:
+    return tuple(confide_exact.positive_within(delta, "delta", LEAST, Fraction(1, 2)) for delta in deltas)
 
 
 def _powers(powers: Sequence[PowerPoint]) -> dict[str, Any]:
@@ -527,7 +529,7 @@ def power_chart(points: Sequence[PowerPoint]) -> Chart:
 def _pure_power_chart(epsilon: Fraction) -> Chart:
     """The same under pure differential privacy."""
     way = f"any release with ε = {float(epsilon):g}"
-    rows = [{"level": float(level), "power": pure_power(epsilon, level), "way": way} for level in FINE_LEVELS]
+    rows = [{"level": float(level), "power": loss_test.pure_power(epsilon, level), "way": way} for level in FINE_LEVELS]
     return chart("curve-power", rows)
 
 
@@ -612,7 +614,7 @@ def protection(
     neighbours: Neighbours,
     *,
     delta: Fraction = Fraction(1, 10**10),
-    prior: Exact = "0.01",
+    prior: confide_exact.Exact = "0.01",
     unit: str = "person",
     not_protected: tuple[str, ...] = (),
 ) -> StatedProtection:
@@ -635,10 +637,10 @@ def protection(
     >>> f"{figures.reconstruction:.3f}"
     '0.125'
     """
-    return _protection(loss, neighbours, delta, probability(prior, "prior"), unit, not_protected)
+    return _protection(loss, neighbours, delta, confide_exact.probability(prior, "prior"), unit, not_protected)
 
 
-def expected_posterior(loss: ZCDP | PureDP, prior: Exact) -> float:
+def expected_posterior(loss: ZCDP | PureDP, prior: confide_exact.Exact) -> float:
     """How far a belief rises on average where it is right, at most.
 
     Args:
@@ -651,7 +653,7 @@ def expected_posterior(loss: ZCDP | PureDP, prior: Exact) -> float:
     >>> expected_posterior(ZCDP("0.5"), "1/2") == math.e / (math.e + 1)
     True
     """
-    belief = float(probability(prior, "prior"))
+    belief = float(confide_exact.probability(prior, "prior"))
     divergence = 2 * loss.rho if isinstance(loss, ZCDP) else min(loss.epsilon, loss.epsilon**2)
     # p F / (p F + 1 − p) with F = exp(D), written so that a large D does no harm.
     return belief / (belief + (1 - belief) * math.exp(-float(divergence)))
@@ -672,7 +674,9 @@ def _protection(
 
 @lru_cache(maxsize=4096)
 def _power(loss: ZCDP | PureDP, level: Fraction) -> float:
-    return zcdp_power(loss.rho, level) if isinstance(loss, ZCDP) else pure_power(loss.epsilon, level)
+    return (
+        loss_test.zcdp_power(loss.rho, level) if isinstance(loss, ZCDP) else loss_test.pure_power(loss.epsilon, level)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -687,8 +691,16 @@ def _parts_described(answer: CurveAnswer) -> Iterator[AnswerPart]:
     rows, level = [], answer.levels[0]
     for part in answer.parts:
         (power,), (point,) = part.powers([level]), part.epsilons([DELTA])
-        epsilon = up(point.ways["canonne_kamath_steinke"], 4)
-        rows.append([part.words, fraction_up(part.rho), epsilon, up(power.zcdp, 4), *_bracket(power.exact, 4)])
+        epsilon = confide_exact.up(point.ways["canonne_kamath_steinke"], 4)
+        rows.append(
+            [
+                part.words,
+                confide_exact.fraction_up(part.rho),
+                epsilon,
+                confide_exact.up(power.zcdp, 4),
+                *_bracket(power.exact, 4),
+            ]
+        )
     yield ""
     columns = ["one record differs", "rho ", "epsilon ", "any release ", "these measurements "]
     yield ShownTable(
@@ -699,4 +711,4 @@ def _parts_described(answer: CurveAnswer) -> Iterator[AnswerPart]:
 
 def _bracket(ends: Bracket | None, digits: int) -> list[str]:
     """The upper end, which is the one to quote."""
-    return [] if ends is None else [up(ends.pessimistic, digits)]
+    return [] if ends is None else [confide_exact.up(ends.pessimistic, digits)]

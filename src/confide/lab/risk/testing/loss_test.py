@@ -32,28 +32,11 @@ from scipy.special import ndtri
 
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, exact, nonnegative, positive, probability
+from confide.privacy import definitions, loss_distribution
 from confide.privacy.accountant import Event
 from confide.privacy.conversion import bun_steinke_epsilon
-from confide.privacy.definitions import (
-    ZCDP,
-    Enclosure,
-    Neighbours,
-    PureDP,
-    density,
-    float_down,
-    float_up,
-    mills_ratio,
-    tighten,
-)
-from confide.privacy.loss_distribution import (
-    Bracket,
-    LossDistribution,
-    NoisyCells,
-    circle,
-    discretise,
-    lattice_distribution,
-    noisy_cells,
-)
+from confide.privacy.definitions import ZCDP, PureDP
+from confide.privacy.loss_distribution import NoisyCells
 from confide.privacy.statements import factor
 
 Array = npt.NDArray[np.float64]
@@ -84,36 +67,41 @@ class LossTest:
         self._step = float(positive(interval, "interval"))
 
     @classmethod
-    def of_event(cls, event: Event, neighbours: Neighbours, interval: Exact = INTERVAL) -> LossTest:
+    def of_event(cls, event: Event, neighbours: definitions.Neighbours, interval: Exact = INTERVAL) -> LossTest:
         """The best test against an event, if it has one worst neighbour and discrete Gaussian noise throughout."""
-        return cls(noisy_cells(event, neighbours), interval)
+        return cls(loss_distribution.noisy_cells(event, neighbours), interval)
 
-    def power(self, level: Exact) -> Bracket:
+    def power(self, level: Exact) -> loss_distribution.Bracket:
         """The power of the best test at a level, between two numbers; the second is certain to be enough."""
         size = level_of(level)
         if not self._groups or size in (0, 1):
-            return Bracket(float_down(size), float_up(size))
+            return loss_distribution.Bracket(definitions.float_down(size), definitions.float_up(size))
         losses, deltas = self._curve
         lines = np.exp(losses[: self._last]) * float(size) + deltas[: self._last]
         value = min(1.0, float(lines.min(initial=1.0)))
         # Thresholds beyond the range of exp are not looked at: there, e^ε ℓ is above one but for the smallest levels.
         low = value - self._error - self._helped if size * Fraction(math.exp(_LARGEST)) > 1 else 0.0
-        return Bracket(max(float_down(size), low), min(1.0, value + self._error))
+        return loss_distribution.Bracket(max(definitions.float_down(size), low), min(1.0, value + self._error))
 
     @property
-    def advantage(self) -> Bracket:
+    def advantage(self) -> loss_distribution.Bracket:
         """The largest difference of power and level: the total variation δ(0), between two numbers."""
         if not self._groups:
-            return Bracket(0.0, 0.0)
-        return Bracket(max(0.0, self._law.delta(0.0, -1) - self._helped), min(1.0, self._law.delta(0.0, 1)))
+            return loss_distribution.Bracket(0.0, 0.0)
+        return loss_distribution.Bracket(
+            max(0.0, self._law.delta(0.0, -1) - self._helped), min(1.0, self._law.delta(0.0, 1))
+        )
 
     @cached_property
-    def _law(self) -> LossDistribution:
-        laws = [lattice_distribution(float(sigma2), number, 0.0) for sigma2, number in sorted(self._groups.items())]
+    def _law(self) -> loss_distribution.LossDistribution:
+        laws = [
+            loss_distribution.lattice_distribution(float(sigma2), number, 0.0)
+            for sigma2, number in sorted(self._groups.items())
+        ]
         law = laws[0]
         if len(laws) > 1:
-            size = circle(laws, self._step)
-            law = reduce(add, (discretise(part, self._step, size) for part in laws)).distribution()
+            size = loss_distribution.circle(laws, self._step)
+            law = reduce(add, (loss_distribution.discretise(part, self._step, size) for part in laws)).distribution()
         return law
 
     @cached_property
@@ -203,9 +191,9 @@ def zcdp_power(rho: Exact, level: Exact, *, least_order: Exact = LEAST_ORDER, bo
     r, size = nonnegative(rho, "rho"), level_of(level)
     least = nonnegative(exact(least_order, "least_order") - 1, "least_order - 1")
     if not r or size in (0, 1):
-        return float_up(size)
+        return definitions.float_up(size)
     directions = (True, False) if both_directions else (True,)
-    logit, order, forward = _best(float(r), float(size), float_up(least), directions)
+    logit, order, forward = _best(float(r), float(size), definitions.float_up(least), directions)
     return _proved(r, size, logit, order, forward)
 
 
@@ -278,7 +266,7 @@ def _proved(rho: Fraction, level: Fraction, logit: float, order: float, forward:
         if moved >= 1:
             break
         if _violates(rho, level, moved, Fraction(order), forward):
-            return max(float_up(level), float_up(moved))
+            return max(definitions.float_up(level), definitions.float_up(moved))
     return 1.0
 
 
@@ -288,13 +276,13 @@ def _violates(rho: Fraction, level: Fraction, power: Fraction, order: Fraction, 
     one, other = (_ratio(first, second), _ratio(1 - first, 1 - second))
     if not order:
         divergence = one.ln() * first + other.ln() * (1 - first)
-        return divergence.lo > Enclosure.of(rho, _DIGITS).hi
+        return divergence.lo > definitions.Enclosure.of(rho, _DIGITS).hi
     sums = (one.ln() * order).exp() * first + (other.ln() * order).exp() * (1 - first)
-    return sums.lo > Decimal(0) and sums.ln().lo > Enclosure.of(rho * order * (1 + order), _DIGITS).hi
+    return sums.lo > Decimal(0) and sums.ln().lo > definitions.Enclosure.of(rho * order * (1 + order), _DIGITS).hi
 
 
-def _ratio(above: Fraction, below: Fraction) -> Enclosure:
-    return Enclosure.of(above, _DIGITS) / Enclosure.of(below, _DIGITS)
+def _ratio(above: Fraction, below: Fraction) -> definitions.Enclosure:
+    return definitions.Enclosure.of(above, _DIGITS) / definitions.Enclosure.of(below, _DIGITS)
 
 
 # Trade-off functions and what they come to in one number (Dong, Roth & Su 2022).
@@ -434,11 +422,11 @@ def pure_advantage(epsilon: Exact) -> float:
     """
     e = nonnegative(epsilon, "epsilon")
 
-    def formula(digits: int) -> Enclosure:
-        power = (-Enclosure.of(e, digits)).exp()
+    def formula(digits: int) -> definitions.Enclosure:
+        power = (-definitions.Enclosure.of(e, digits)).exp()
         return (1 - power) / (1 + power)
 
-    return min(1.0, float_up(tighten(formula).hi)) if e else 0.0
+    return min(1.0, definitions.float_up(definitions.tighten(formula).hi)) if e else 0.0
 
 
 def gaussian_advantage(rho: Exact) -> float:
@@ -457,10 +445,10 @@ def gaussian_advantage(rho: Exact) -> float:
     if r > 200:  # 1 − Φ(10) is less than a unit of rounding
         return 1.0
 
-    def formula(digits: int) -> Enclosure:
-        return 2 * normal_probability(Enclosure.of(r / 2, digits).sqrt()) - 1
+    def formula(digits: int) -> definitions.Enclosure:
+        return 2 * normal_probability(definitions.Enclosure.of(r / 2, digits).sqrt()) - 1
 
-    return float_up(tighten(formula).hi) if r else 0.0
+    return definitions.float_up(definitions.tighten(formula).hi) if r else 0.0
 
 
 def zcdp_advantage(rho: Exact) -> float:
@@ -489,7 +477,7 @@ def zcdp_advantage(rho: Exact) -> float:
 
 
 def _rest(power: float) -> float:
-    return float_down(1 - Fraction(power))
+    return definitions.float_down(1 - Fraction(power))
 
 
 # The largest power of a test at a level, where a promise is all that is known; and for Gaussian noise.
@@ -558,29 +546,29 @@ def gaussian_power(rho: Exact, level: Exact) -> float:
     """
     r, size = nonnegative(rho, "rho"), level_of(level)
     if not r or size in (0, 1):
-        return float_up(size)
+        return definitions.float_up(size)
     start = quantile_above(size)
     if start + math.sqrt(2 * r) > _SURE:
         return 1.0
 
-    def formula(digits: int) -> Enclosure:
-        return normal_probability(Enclosure.of(2 * r, digits).sqrt() + Decimal(start))
+    def formula(digits: int) -> definitions.Enclosure:
+        return normal_probability(definitions.Enclosure.of(2 * r, digits).sqrt() + Decimal(start))
 
-    return min(1.0, float_up(tighten(formula).hi))
+    return min(1.0, definitions.float_up(definitions.tighten(formula).hi))
 
 
 def quantile_above(chance: Fraction) -> float:
     """A float z that is certainly not below Φ⁻¹(p), and within a few units of rounding of it; infinite for p near 1."""
     guess = float(ndtri(float(chance)))
     step = math.ulp(guess) if math.isfinite(guess) else math.inf
-    while math.isfinite(guess) and normal_probability(Enclosure.of(Decimal(guess), 50)).lo < chance:
+    while math.isfinite(guess) and normal_probability(definitions.Enclosure.of(Decimal(guess), 50)).lo < chance:
         guess, step = guess + step, 2 * step
     return guess
 
 
-def normal_probability(x: Enclosure) -> Enclosure:
+def normal_probability(x: definitions.Enclosure) -> definitions.Enclosure:
     """Φ(x) by Mills' ratio, enclosed."""
-    return Enclosure(_normal_at(x.lo, x.digits).lo, _normal_at(x.hi, x.digits).hi, x.digits)
+    return definitions.Enclosure(_normal_at(x.lo, x.digits).lo, _normal_at(x.hi, x.digits).hi, x.digits)
 
 
 def level_of(level: Exact) -> Fraction:
@@ -594,20 +582,27 @@ def level_of(level: Exact) -> Fraction:
 def _by_epsilon(epsilon: Fraction, delta: Fraction, level: Fraction) -> float:
     """Both sides of the inequality: the test that rejects, and the one that does not."""
 
-    def rejecting(digits: int) -> Enclosure:
-        return Enclosure.of(epsilon, digits).exp() * level + delta
+    def rejecting(digits: int) -> definitions.Enclosure:
+        return definitions.Enclosure.of(epsilon, digits).exp() * level + delta
 
-    def keeping(digits: int) -> Enclosure:
-        return 1 - (-Enclosure.of(epsilon, digits)).exp() * (1 - level - delta)
+    def keeping(digits: int) -> definitions.Enclosure:
+        return 1 - (-definitions.Enclosure.of(epsilon, digits)).exp() * (1 - level - delta)
 
-    return max(float_up(level), min(1.0, float_up(tighten(rejecting).hi), float_up(tighten(keeping).hi)))
+    return max(
+        definitions.float_up(level),
+        min(
+            1.0,
+            definitions.float_up(definitions.tighten(rejecting).hi),
+            definitions.float_up(definitions.tighten(keeping).hi),
+        ),
+    )
 
 
-def _normal_at(x: Decimal, digits: int) -> Enclosure:
-    point = Enclosure(x, x, digits)
+def _normal_at(x: Decimal, digits: int) -> definitions.Enclosure:
+    point = definitions.Enclosure(x, x, digits)
     if x < 0:
-        return density(point) * mills_ratio(-point)
-    return 1 - density(point) * mills_ratio(point)
+        return definitions.density(point) * definitions.mills_ratio(-point)
+    return 1 - definitions.density(point) * definitions.mills_ratio(point)
 
 
 # From posterior to posterior: how much one record can change what somebody believes after seeing the release.
@@ -650,7 +645,7 @@ class PosteriorFactor:
             "log_factor": self.log_factor,
             "factor": self.words,
             "exceeded_with_probability_at_most": self.exceeded,
-            "expected_log_ratio_at_most": float_up(self.expected_log_ratio),
+            "expected_log_ratio_at_most": definitions.float_up(self.expected_log_ratio),
         }
 
 
@@ -671,11 +666,13 @@ def posterior_factor(loss: PureDP | ZCDP, delta: Exact = "1e-10") -> PosteriorFa
     """
     if isinstance(loss, PureDP):
         # A pure ε is ε²/2-zCDP (Bun & Steinke 2016, Proposition 1.4), and no log-likelihood ratio exceeds ε.
-        return PosteriorFactor(float_up(loss.epsilon), 0.0, min(loss.epsilon, loss.epsilon**2 / 2))
+        return PosteriorFactor(definitions.float_up(loss.epsilon), 0.0, min(loss.epsilon, loss.epsilon**2 / 2))
     chance = as_delta(delta)
     epsilon = bun_steinke_epsilon(loss.rho, chance)
 
-    def exceeded(digits: int) -> Enclosure:
-        return ((-Enclosure.of(Decimal(epsilon), digits)).exp() + 1) * chance
+    def exceeded(digits: int) -> definitions.Enclosure:
+        return ((-definitions.Enclosure.of(Decimal(epsilon), digits)).exp() + 1) * chance
 
-    return PosteriorFactor(epsilon, min(1.0, float_up(tighten(exceeded).hi)) if loss.rho else 0.0, loss.rho)
+    return PosteriorFactor(
+        epsilon, min(1.0, definitions.float_up(definitions.tighten(exceeded).hi)) if loss.rho else 0.0, loss.rho
+    )

@@ -21,19 +21,11 @@ import pyarrow as pa
 from confide.arrays import Floats, Integers
 from confide.documents.argus import JJCell, JJProblem, JJSum, read_apriori
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place
+from confide.mechanisms.suppression import problem as suppression_problem
 from confide.mechanisms.suppression.counting import Truth, magnitude_levels, primary_levels
 from confide.mechanisms.suppression.given.description import CellCodes, repeated
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.joint import people_behind
-from confide.mechanisms.suppression.problem import (
-    MOST,
-    Contributions,
-    Contributors,
-    Levels,
-    PatternProblem,
-    UnionRule,
-    contributors_of,
-)
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem
 from confide.mechanisms.suppression.spec import MOST_DIGITS, digits_of, published_figures
 from confide.mechanisms.suppression.structure import Flags
@@ -69,7 +61,7 @@ class GivenTruth(Truth):
     status: Texts = field(repr=False, default_factory=lambda: np.zeros(0, "<U1"))
     cost: Floats = field(repr=False, default_factory=lambda: np.zeros(0))
     """No number where none is given."""
-    levels: Levels = field(repr=False, default_factory=lambda: Levels.none(0))
+    levels: suppression_problem.Levels = field(repr=False, default_factory=lambda: suppression_problem.Levels.none(0))
 
 
 @dataclass(eq=False)
@@ -420,10 +412,12 @@ def _together(problem: GivenTablesProblem, read: Sequence[_Cells]) -> GivenTruth
     if findings:
         raise InputError(findings)
     _add_people(problem, value)
-    contributions = Contributions(number, largest) if problem.magnitude else None
+    contributions = suppression_problem.Contributions(number, largest) if problem.magnitude else None
     if contributions is None:
         number = value
-    given = Levels(levels[LOWER] + levels[UPPER] + levels[SLIDING] > 0, levels[LOWER], levels[UPPER], levels[SLIDING])
+    given = suppression_problem.Levels(
+        levels[LOWER] + levels[UPPER] + levels[SLIDING] > 0, levels[LOWER], levels[UPPER], levels[SLIDING]
+    )
     who = np.zeros(size, np.int64)
     return GivenTruth(value, number, who, contributions, status=status, cost=cost, levels=given)
 
@@ -483,29 +477,29 @@ def _place(rows: CellCodes, cells: _Cells, at: Integers) -> Place:
 # for each figure: it is far above all.
 
 
-def given_levels(problem: GivenTablesProblem, truth: GivenTruth) -> Levels:
+def given_levels(problem: GivenTablesProblem, truth: GivenTruth) -> suppression_problem.Levels:
     """The cells that are primary, by the rules and by what was decided, with their protection levels."""
     by_rule = primary_levels(problem, truth)
     waived = (truth.status == SAFE) | (truth.status == PROTECTED)
     asked = truth.levels.primary
     decided = truth.status == UNSAFE
     percent = problem.spec.suppression.range
-    away = np.array([max(1, ceil(percent / MOST * int(x))) for x in truth.value], np.int64)
+    away = np.array([max(1, ceil(percent / suppression_problem.MOST * int(x))) for x in truth.value], np.int64)
     bare = decided & ~asked & ~by_rule.primary
-    own = Levels(
+    own = suppression_problem.Levels(
         decided | asked,
         np.where(bare, np.minimum(away, truth.value), truth.levels.lower),
         np.where(bare, away, truth.levels.upper),
         truth.levels.sliding,
     )
     levels = by_rule.also(own)
-    return Levels(
+    return suppression_problem.Levels(
         levels.primary & ~waived,
         *(np.where(waived, 0, level) for level in (levels.lower, levels.upper, levels.sliding)),
     )
 
 
-def pose_given(problem: GivenTablesProblem, truth: GivenTruth) -> PatternProblem:
+def pose_given(problem: GivenTablesProblem, truth: GivenTruth) -> suppression_problem.PatternProblem:
     """Primary cells, what is never hidden, and what it costs to hide others."""
     part, programme = problem.spec.suppression, problem.programme
     single: Flags = (truth.number == 1) if part.singletons else np.zeros(len(truth.value), np.bool_)
@@ -538,8 +532,10 @@ MOST_OTHERS = 100
 
 
 def with_given_contributors(
-    problem: SuppressionProblem, contributions: Contributions, posed: PatternProblem
-) -> PatternProblem:
+    problem: SuppressionProblem,
+    contributions: suppression_problem.Contributions,
+    posed: suppression_problem.PatternProblem,
+) -> suppression_problem.PatternProblem:
     """The problem with those who contribute to its cells, as far as tables tell, and the rule for unions of cells."""
     cells = np.flatnonzero(contributions.number > 0)
     number, largest = contributions.number[cells], contributions.largest[cells].copy()
@@ -548,14 +544,18 @@ def with_given_contributors(
     largest[alone, 1:] = 0
     known = _entries(posed, cells, number, largest)
     everybody = _entries(posed, cells, number, largest, others=posed.value[cells] - largest.sum(axis=1))
-    rule = UnionRule(everybody, partial(magnitude_levels, problem))
+    rule = suppression_problem.UnionRule(everybody, partial(magnitude_levels, problem))
     insiders = known if problem.spec.suppression.singletons else None
     return replace(posed, contributors=insiders, union_rule=rule)
 
 
 def _entries(
-    posed: PatternProblem, cells: Integers, number: Integers, largest: Integers, others: Integers | None = None
-) -> Contributors:
+    posed: suppression_problem.PatternProblem,
+    cells: Integers,
+    number: Integers,
+    largest: Integers,
+    others: Integers | None = None,
+) -> suppression_problem.Contributors:
     """The contributors of cells; with what the ``others`` gave, these too."""
     top = largest.shape[1]
     there = (np.arange(top)[None, :] < number[:, None]) & (largest > 0)
@@ -576,7 +576,7 @@ def _entries(
     person = len(posed.value) + np.arange(len(of_cell), dtype=np.int64)
     same = posed.persons[of_cell] >= 0
     person[same] = posed.persons[of_cell[same]]
-    return contributors_of(of_cell, person, amounts, amounts, np.zeros(len(posed.value), np.int64))
+    return suppression_problem.contributors_of(of_cell, person, amounts, amounts, np.zeros(len(posed.value), np.int64))
 
 
 # What is left for the curator.
@@ -586,7 +586,9 @@ REASONS = "cells.parquet"
 """The file of the confidential zone that says which cells are primary, and why."""
 
 
-def reasons(problem: GivenTablesProblem, truth: GivenTruth, posed: PatternProblem, suppressed: Flags) -> pa.Table:
+def reasons(
+    problem: GivenTablesProblem, truth: GivenTruth, posed: suppression_problem.PatternProblem, suppressed: Flags
+) -> pa.Table:
     """Every listed cell of every table with its figure, whether and why it is primary, its levels, and whether it is
     hidden. Confidential: for the curator alone."""
     by_rule = primary_levels(problem, truth).primary
@@ -630,7 +632,7 @@ PROBLEM = "problem.jj"
 FAR = 10
 
 
-def jj_of(problem: PatternProblem, suppressed: Flags) -> JJProblem:
+def jj_of(problem: suppression_problem.PatternProblem, suppressed: Flags) -> JJProblem:
     """A problem with a pattern.
 
     Args:

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, Finding, InputError, Place
+from confide.file_system import sha256_of
 from confide.geography import Spine
 from confide.mechanisms.topdown.measurements import layout
 from confide.mechanisms.topdown.spine import Shares, TopDownLevel, TopDownSpine
-from confide.releases.folder import sha256_of
 from confide.schema import DETAILED
 
 PUBLIC_DIGITS = 16
