@@ -38,6 +38,7 @@ else
 	$(BIN)/python $(PIP) --upgrade -c constraints.txt pip
 	$(BIN)/python $(PIP) -c constraints.txt --group test --group lint -e '.[plots,studio]'
 endif
+	$(BIN)/python -m compileall -q src/confide  # a start translates no source, also where Python may write no bytecode
 	touch $@
 
 demo: setup

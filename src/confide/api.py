@@ -124,8 +124,8 @@ def run(
         accept_ledger: Charges the ledger although a witness beside the records, or another run over them, shows that
             it is an older copy or not their first, or although it was charged for other records and never for these,
             such as the file before a correction: a decision of the office, which is noted.
-        confirm: Is shown the checked plan and its price before anything is charged, and raises to stop; a program that
-            gives none is not asked.
+        confirm: Called with the checked plan and its price before anything is charged; raises to stop. Without it,
+            nothing is asked.
         progress: Receives stages and warnings; none by default.
 
     Returns:

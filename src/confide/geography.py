@@ -196,7 +196,7 @@ class AreaSet:
 
     @classmethod
     def partition(cls, kind: str, codes: Sequence[str], area_of_block: Integers) -> AreaSet:
-        """Areas of which a block is in one at most: −1 for none."""
+        """Areas that do not overlap, so that a block is in one at most: −1 for none."""
         inside = np.flatnonzero(area_of_block >= 0)
         return cls(kind, tuple(codes), inside, area_of_block[inside])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.engines import Advance, Engine, LocalEngine, Source, write_parquet
 from confide.errors import ParameterError, Place, RunError
 from confide.file_system import private_folder, write_text
-from confide.inputs.made_up import RecordForm, block_sizes, draw, nobody
+from confide.inputs.made_up import RecordForm, block_sizes, draw
 from confide.inputs.table_files import read_margins
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.noise import ReleaseKey
@@ -31,6 +31,7 @@ from confide.privacy import price
 from confide.releases import abilities
 from confide.releases import check as checking
 from confide.releases import run as running
+from confide.releases.boards import without_records
 from confide.releases.dossier import Evaluated, headline, stamp_rehearsal
 from confide.releases.draft import relocated_values, toml_text
 from confide.releases.folder import REHEARSAL
@@ -48,8 +49,9 @@ from confide.releases.workspace import STAMP, Progress, Silent, no_room_is_an_er
 PERSONS = 100_000
 """How many records are made up, unless somebody says otherwise or there are fewer."""
 MOST_PERSONS = 100_000_000
-RECORDS, LEDGER, SPEC, MARK = "made-up-records.parquet", "throw-away.ledger", "spec.toml", "NOT-FOR-RELEASE.txt"
+MADE_UP, LEDGER, SPEC, MARK = "made-up-{}.parquet", "throw-away.ledger", "spec.toml", "NOT-FOR-RELEASE.txt"
 """What lies in the folder of a rehearsal."""
+RECORDS = MADE_UP.format("records")
 WITH_RECORDS = ("Checking records", "Counting records", "Reading records", "Counting and perturbing", "Swapping")
 """How stages begin that take longer the more records there are; others depend on the tables asked for."""
 EVALUATING = "Evaluating"
@@ -205,7 +207,7 @@ def rehearse(
     clock = _Clock(progress or Silent())
     with checking.throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
         # The spec without its records, before anything is made or removed: a spec that is wrong is found now.
-        blank = loaded.with_data(records=str(nobody(scratch.root)))
+        blank = without_records(loaded, scratch.root)
         problem = mechanism.prepare(blank, engine)
         plan = mechanism.plan(problem)
         rehearsal = _of_mechanism(mechanism)
@@ -216,13 +218,14 @@ def rehearse(
         number = form.fixed_number or persons or min(PERSONS, known or PERSONS)
         with clock.stage("Making up records", 1) as advance:
             people = draw(form, number, drawn_from, np.random.default_rng(seed))
-            table = rehearsal.made_up_people(problem, people)
+            files = rehearsal.made_up_files(problem, people)
             advance(1)
     with no_room_is_an_error(folder):
         _clear(folder)
         write_text(private_folder(folder) / MARK, f"{STAMP}: {REHEARSAL}.\n")
-        write_parquet(table, folder / RECORDS)
-        write_text(folder / SPEC, _spec_text(loaded, rehearsal, folder))
+        for name, table in files.items():
+            write_parquet(table, folder / MADE_UP.format(name))
+        write_text(folder / SPEC, _spec_text(loaded, rehearsal, folder, files))
     if mechanism.accounted:
         _open_ledger(folder / LEDGER, loaded, plan)
     own = load_spec(folder / SPEC, SPECS)
@@ -239,7 +242,14 @@ def rehearse(
         evaluated = api.evaluate(own.path, processes=processes, memory=memory, progress=clock)
     stamp_rehearsal(evaluated.dossier.parent)
     return Rehearsal(
-        folder, result, verification, evaluated, table.num_rows, column, clock.seconds, expected or known or None
+        folder,
+        result,
+        verification,
+        evaluated,
+        files["records"].num_rows,
+        column,
+        clock.seconds,
+        expected or known or None,
     )
 
 
@@ -271,7 +281,9 @@ def _total(column: str, form: RecordForm) -> int:
     return int(form.sizes.sum()) if column and form.sizes is not None else 0
 
 
-def _spec_text(loaded: LoadedSpec, rehearsal: abilities.MadeUpRecords[Any], folder: Path) -> str:
+def _spec_text(
+    loaded: LoadedSpec, rehearsal: abilities.MadeUpRecords[Any], folder: Path, files: Collection[str]
+) -> str:
     """The spec of the rehearsal: the office's own, with made-up records, a ledger to throw away, and a stamp."""
     values = relocated_values(loaded, folder)
     release = loaded.spec.release
@@ -282,7 +294,7 @@ def _spec_text(loaded: LoadedSpec, rehearsal: abilities.MadeUpRecords[Any], fold
     data = {name: value for name, value in values["data"].items() if name not in ("households", *TWO_FILES)}
     if loaded.spec.data.join is not None and "household" in type(loaded.spec.data).model_fields:
         data.setdefault("household", loaded.spec.data.join)  # made-up records are one file
-    values["data"] = data | {"records": RECORDS}
+    values["data"] = data | {key: MADE_UP.format(key) for key in files}
     if rehearsal.mechanism.accounted:
         values["privacy"]["ledger"] = LEDGER
     values["output"] = dict(values.get("output", {})) | {"folder": "run"}

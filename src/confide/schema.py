@@ -550,7 +550,7 @@ class Schema:
 
     @cached_property
     def spellings(self) -> dict[str, Any]:
-        """How records may write the codes, for the attributes of which they may do so in more than one way."""
+        """How records may write the codes, for the attributes where they may do so in more than one way."""
         return {each.name: each.spelling.facts for each in self.attributes if each.spelling}
 
     @cached_property

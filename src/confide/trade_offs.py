@@ -24,13 +24,14 @@ from pydantic import Field
 from confide import api
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.documents import Part, load_named
-from confide.errors import ConfideError, Finding, ParameterError, Place
+from confide.errors import ConfideError, Finding, ParameterError, Place, RunError
 from confide.exact import Exact, exact_text, probability
 from confide.file_system import write_text
 from confide.lazy_names import SHIELDS, named
 from confide.releases import LoadedSpec, boards
 from confide.releases.abilities import BOARD, TARGETS
 from confide.releases.draft import toml_text
+from confide.releases.joint_board import JointBoard, names_of_releases
 from confide.releases.loss_account import YARDSTICKS
 from confide.utility.target_words import CHANCE, bad_target, meant, nearest, split_target
 
@@ -162,8 +163,12 @@ class OpenedBoard(TypedAnswer):
     moving: boards.Moving = field(default_factory=boards.Moving)
     prior: Fraction = PRIOR
     pins: Mapping[str, boards.Board] = field(default_factory=dict)
-    written: Path | None = None
-    """The spec with these choices, where it was written."""
+    written: tuple[Path, ...] = ()
+    """The specs with these choices, or a configuration, where they were written."""
+    others: tuple[LoadedSpec, ...] = ()
+    """The specs of further releases on the same board."""
+    spare: Spare | None = None
+    """What is left of a total that was asked for."""
     in_address: Callable[[str], str] = str
     """What is in an address for choices: themselves, or a name that tells nothing where they are secret."""
 
@@ -180,7 +185,7 @@ class OpenedBoard(TypedAnswer):
     @property
     def command(self) -> str:
         """What does the same at a terminal."""
-        words = ["confide", "tune", self.loaded.path.name]
+        words = ["confide", "tune", *(each.path.name for each in (self.loaded, *self.others))]
         for name, text in self.differing.items():
             words += ["--set", f"{name}={text}"]
         if self.prior != PRIOR:
@@ -201,27 +206,113 @@ class OpenedBoard(TypedAnswer):
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         plain = self.now.board_dict() | {"protection": self.shield.as_dict()}
-        return plain if self.written is None else plain | {"written": str(self.written)}
+        if self.differing:
+            plain["before"] = {key: self.start.board_dict()[key] for key in ("rows", "entries")}
+        if self.spare is not None:
+            plain["total"] = self.spare.as_dict()
+        return plain | ({"written": ", ".join(map(str, self.written))} if self.written else {})
 
     def described(self) -> Iterator[AnswerPart]:
         now, shield = self.now, self.shield
+        before = {row.name: row.entries for row in self.start.rows} if self.differing else {}
 
-        def text(entry: boards.BoardEntry | str) -> str:
-            return entry if isinstance(entry, str) else entry.text
+        def text(row: boards.BoardRow, column: boards.BoardColumn) -> str:
+            shown = _shown(row.entries.get(column.name, ""))
+            was = _shown(before.get(row.name, {}).get(column.name, shown))
+            return f"{shown} (was {was})" if column.compared and was != shown else shown
 
-        columns = [f"{column.title} " if column.numeric else column.title for column in now.columns]
-        rows = [(row.name, *(text(row.entries.get(column.name, "")) for column in now.columns)) for row in now.rows]
-        if rows:
-            yield ShownTable([now.row_head, *columns], rows, title=now.caption)
+        for part in dict.fromkeys(column.part for column in now.columns):
+            shown = [column for column in now.columns if column.part == part]
+            columns = [f"{column.title} " if column.numeric else column.title for column in shown]
+            rows = [(row.name, *(text(row, column) for column in shown)) for row in now.rows]
+            if rows:
+                yield ShownTable([now.row_head, *columns], rows, title=part or now.caption)
         for entry in (*now.settings, *now.dials):
             yield f"{entry.title} ({entry.name}): {entry.text or '–'}"
+        if self.spare is not None:
+            yield from self.spare.described()
         yield ""
         yield from shield.words
         for figure in shield.figures:
             note = f" ({figure.note})" if figure.note else ""
             yield f"{figure.title}: {figure.text}{note}"
-        if self.written is not None:
-            yield f"\nWrote {self.written}. Then: confide check {self.written}"
+        for file in self.written:
+            yield f"\nWrote {file}." + ("" if file.suffix == ".json" else f" Then: confide check {file}")
+
+
+def _shown(entry: boards.BoardEntry | str) -> str:
+    if isinstance(entry, str):
+        return entry
+    return entry.note if entry.fixed and entry.note else entry.text
+
+
+MOST_HELPED = 5
+
+
+@dataclass(frozen=True)
+class Spare:
+    """A total that was asked for, beside what the parts need, and what the rest would do for a row that had all of
+    it."""
+
+    budget: Fraction
+    needed: Fraction
+    helped: tuple[tuple[str, float, float], ...]
+    """Rows with their margins before and then, those first that it would help most."""
+
+    @classmethod
+    def of(cls, board: boards.BudgetBoard, budget: Fraction) -> Spare:
+        """What is left of a budget after the parts of a board."""
+        rest, helped = budget - board.total, []
+        for row in board.budgets if rest > 0 else ():
+            before = board.facts(row).size
+            then = board.with_budgets({row: board.budgets[row] + rest}).facts(row).size
+            helped.append((":".join(row), before, then))
+        helped.sort(key=lambda each: each[2] / each[1] if each[1] else 1.0)
+        return cls(budget, board.total, tuple(helped[:MOST_HELPED]))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "budget": exact_text(self.budget),
+            "needed": exact_text(self.needed),
+            "left": exact_text(self.budget - self.needed),
+            "would_help_most": [
+                {"row": name, "margin": before, "margin_with_all_that_is_left": then}
+                for name, before, then in self.helped
+            ],
+        }
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Sentences."""
+        rest = self.budget - self.needed
+        if rest < 0:
+            more = f"{float(-rest):.6g} more than the total"
+            yield f"The parts need {float(self.needed):.6g}, {more}: other rows gave way."
+            return
+        budget = f"{float(self.needed):.6g} of {float(self.budget):.6g}"
+        yield f"Needed: {budget}; left: {float(rest):.6g}, shared by the others."
+        listed = "; ".join(f"{name} (±{before:g} to ±{then:g})" for name, before, then in self.helped)
+        if listed:
+            yield f"All that is left would help one row most here: {listed}."
+
+
+def opened_boards(specs: Sequence[str | Path]) -> OpenedBoard:
+    """The board of a spec; of several, one board that they share. Reads no record.
+
+    Args:
+        specs: The spec files, of releases of the same people.
+    """
+    opened = [opened_board(spec) for spec in specs]
+    if len(opened) == 1:
+        return opened[0]
+    loaded = [each.loaded for each in opened]
+    own: dict[str, boards.BudgetBoard] = {}
+    for name, each in zip(names_of_releases(loaded), opened, strict=True):
+        if not isinstance(each.now, boards.BudgetBoard):
+            raise ParameterError("joint-board/parts", where=Place(file=str(each.loaded.path)))
+        own[name] = each.now
+    board = JointBoard.joined(own)
+    return OpenedBoard(loaded[0], board, board, others=tuple(loaded[1:]))
 
 
 def opened_board(spec: str | Path) -> OpenedBoard:
@@ -267,7 +358,7 @@ class Tuning(TypedAnswer):
 
 
 def tune(
-    spec: str | Path,
+    spec: str | Path | Sequence[str | Path],
     targets: Sequence[str] = (),
     moves: boards.Choices | None = None,
     *,
@@ -282,7 +373,8 @@ def tune(
     """What the choices of a spec do and what they protect from; or what targets need. Reads no record, spends nothing.
 
     Args:
-        spec: The spec file of a release by a mechanism that declares a board.
+        spec: The spec file of a release by a mechanism that declares a board; several, of the same people, have one
+            board, whose total is what they cost a person together.
         targets: In words, such as ``total <= 5 in tract @95%``; budgets and shares follow from them alone.
         moves: What would be typed on the board, by name, in order, such as ``margin:age-by-sex:county``: others follow.
         choices: Choices by name, exactly: nothing else moves.
@@ -290,7 +382,8 @@ def tune(
         keep_total: Whether the budget stays and other rows follow, the default; else the budget follows.
         total: What the release spends; with targets, by default what they need.
         prior: What somebody who knows everybody else believes beforehand; 0.01 by default.
-        out: A new file for what was found: the spec with these choices, beside the first; for targets of TopDown, the
+        out: A new file for what was found: the spec with these choices, beside the first, or ``config.json`` of the
+            Census Bureau's program; of several specs the ending of their new names; for targets of TopDown, the
             strategy.
         asked: What else can be asked of targets, as the mechanism has it
             (:func:`confide.inference.tuning.tune_topdown`, :func:`confide.mechanisms.tables.tuning.tune_tables`).
@@ -310,11 +403,16 @@ def tune(
         "--prior": prior is not None,
     }
     beside = [option for option, given in of_rows.items() if given]
-    by_moves = bool(targets) and not asked and TARGETS.of(api.MECHANISMS[api.load(spec).spec.release.mechanism]) is None
+    specs = [spec] if isinstance(spec, (str, Path)) else list(spec)
+    jointly = len(specs) > 1
+    without_finder = jointly or TARGETS.of(api.MECHANISMS[api.load(specs[0]).spec.release.mechanism]) is None
+    by_moves = bool(targets) and not asked and without_finder
     if (targets or asked) and not by_moves:
-        loaded = api.load(spec)
+        loaded = api.load(specs[0])
+        if jointly:
+            raise without_effect(loaded, ", ".join(f"--{name}" for name in asked))
         return Tuning(loaded, for_targets=_from_targets(loaded, targets, beside, {"total": total, "out": out} | asked))
-    opened = opened_board(spec)
+    opened = opened_boards(specs)
     if by_moves:
         _targets_alone(beside)
         moves, keep_total = moves_for_targets(opened, targets), False
@@ -324,11 +422,42 @@ def tune(
     moving = boards.Moving(locks, keep_total is not False)
     now.require_rows(moving.locked)
     opened = replace(opened, now=now, moving=moving, prior=probability(PRIOR if prior is None else prior, "prior"))
-    typed = [*(moves or {}).items(), *([] if total is None else [(boards.BUDGET, str(total))])]
+    typed = list((moves or {}).items())
     board, findings = moved(opened, typed)
+    if total is not None and not findings:
+        needed = board.now
+        board, findings = moved(opened, [*typed, (boards.BUDGET, str(total))])
+        if isinstance(needed, boards.BudgetBoard) and not findings:
+            budget = boards.typed_number(str(total), boards.BUDGET, 0, boards.LARGEST_BUDGET)
+            board = replace(board, spare=Spare.of(needed, budget))
     if findings:
         raise ConfideError(findings)
-    return Tuning(board.loaded, board if out is None else replace(board, written=write_tuned(board, Path(out)).file))
+    return Tuning(board.loaded, board if out is None else replace(board, written=written_boards(board, Path(out))))
+
+
+def written_boards(board: OpenedBoard, out: Path) -> tuple[Path, ...]:
+    """Writes the spec with the choices of a board, or its configuration; of several specs each, its name before the
+    new ending, as ``groups-agreed.toml``."""
+    if not isinstance(board.now, JointBoard):
+        return (write_official(board, out) if out.suffix == ".json" else write_tuned(board, out).file,)
+    if out.suffix != ".toml" or out.name != str(out):
+        raise ParameterError("joint-board/out", where=Place(path="--out"), found=str(out)[:80])
+    files = []
+    for loaded in (board.loaded, *board.others):
+        own = replace(board, loaded=loaded, others=(), now=board.now.current[loaded.spec.release.name])
+        files.append(write_tuned(own, loaded.path.with_name(f"{loaded.path.stem}-{out.name}")).file)
+    return tuple(files)
+
+
+def write_official(board: OpenedBoard, into: Path) -> Path:
+    """Writes the configuration of the Census Bureau's program with these choices, into a new file."""
+    text = board.now.official()
+    if text is None:
+        raise ParameterError("no-configuration", where=Place(path="--out"), found=board.loaded.spec.release.mechanism)
+    if into.exists():
+        raise RunError("there-already/ours", where=Place(file=str(into)))
+    write_text(into, text, mode=0o644)
+    return into
 
 
 def _from_targets(loaded: LoadedSpec, targets: Sequence[str], beside: list[str], asked: dict[str, Any]) -> TypedAnswer:
@@ -362,26 +491,42 @@ def _no_targets(mechanism: str) -> ParameterError:
 
 def moves_for_targets(board: OpenedBoard, targets: Sequence[str]) -> dict[str, str]:
     """The moves of a board whose rows are kinds of area, so that each kind that a target names has the noise margin
-    that it asks for, such as ``margin<=50 in county``: every row of that kind, by the smallest of its limits."""
+    that it asks for, such as ``margin<=50 in county`` or, where a board has sums of cells, ``total<=100 in county``:
+    every row of that kind, by the smallest of its limits, or where they are of different figures by the largest part.
+    """
     now = board.now
     if not isinstance(now, boards.BudgetBoard):
         raise _no_targets(board.loaded.spec.release.mechanism)
     kinds = {part.lower() for row in now.budgets for part in row}
-    limits: dict[boards.RowName, Fraction] = {}
+    limits: dict[boards.RowName, dict[str, Fraction]] = {}
     for text in targets:
         words = split_target(text)
-        if meant(words.statistic, ("margin", "noise margin")) not in ("margin", "noise margin"):
-            raise bad_target("bad-target/margin", text, found=words.statistic)
+        statistic = meant(words.statistic, now.statistics)
+        if statistic not in now.statistics:
+            raise bad_target("bad-target/margin", text, found=words.statistic, known=", ".join(now.statistics))
+        column = now.statistics[statistic]
         if words.unit or words.least or words.chance != CHANCE:
             raise bad_target("bad-target/of-counts", text, found=words.text)
         for kind in words.kinds:
             rows = [row for row in now.budgets if meant(kind, kinds) in {part.lower() for part in row}]
+            rows = [row for row in rows if now.has(row, column)]
             if not rows:
                 listed = ", ".join(sorted(kinds))
                 raise bad_target("bad-target/kind-area", text, name=kind, kinds=listed, remedy=nearest(kind, kinds))
-            limits |= {row: min(words.limit, limits.get(row, words.limit)) for row in rows}
-    texts = {row: str(math.floor(limit) if now.whole_margins else limit) for row, limit in limits.items()}
-    return {f"{boards.MARGIN}:{':'.join(row)}": text for row, text in texts.items()}
+            for row in rows:
+                own = limits.setdefault(row, {})
+                own[column] = min(words.limit, own.get(column, words.limit))
+    return dict(_move_for(now, row, own) for row, own in limits.items())
+
+
+def _move_for(board: boards.BudgetBoard, row: boards.RowName, limits: Mapping[str, Fraction]) -> tuple[str, str]:
+    """One move that gives a row all the margins that are asked of it."""
+    name = ":".join(row)
+    if len(limits) == 1:
+        ((column, limit),) = limits.items()
+        return f"{column}:{name}", str(math.floor(limit) if board.whole_margins else limit)
+    part = max(board.needed_part(row, column, limit) for column, limit in limits.items())
+    return f"{boards.PART}:{name}", exact_text(part)
 
 
 def without_effect(loaded: LoadedSpec, options: str) -> ParameterError:

@@ -97,7 +97,7 @@ def trusted_base(spec: str | Path) -> list[str]:
         spec: As for :func:`walk`, of our mechanisms or another package's.
 
     Returns:
-        The files of the modules of which anything is entered between the first record and the seal, sorted: ours
+        The files of the modules that are entered between the first record and the seal, sorted: ours
         relative to our package, those of another package beginning with its name.
     """
     steps = _Between(type(api.MECHANISMS[api.load(spec).spec.release.mechanism]))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.cellkey import KEYS, failed, forge, question_of, tree, with_count
+from tests.kits.cellkey import KEYS, forge, question_of, tree, with_count
 from tests.kits.cellkey_areas import (
     AREA_TABLES,
     BLOCKS,
@@ -17,6 +17,7 @@ from tests.kits.cellkey_areas import (
     true_area_cells,
     write_areas,
 )
+from tests.kits.forged import failed
 from tests.kits.labelled import read_labelled
 
 import confide

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.kits.cellkey import GROUPS, KEYS, failed, forge, question_of
+from tests.kits.cellkey import GROUPS, KEYS, forge, question_of
 from tests.kits.cellkey_areas import area_of, people_in_blocks, write_areas
+from tests.kits.forged import failed
 from tests.kits.labelled import read_labelled
 
 import confide

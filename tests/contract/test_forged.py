@@ -17,21 +17,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-import confide
 from tests.contract.kit import MANIFEST, NAMES, Project
-from tests.kits.forged import rehash, remake
+from tests.kits.forged import edited, failed, rehash, remake, restated
 
 Change = Callable[[pa.Table], pa.Table]
 BESIDE_THE_TABLE = ("cells alone", "pages as the manifest has them")
 """Ends of the names of checks that see a forged table by what was made of it: the table itself has to show."""
-
-
-def edited(table: pa.Table, column: str, row: int, value: Callable[[Any], Any]) -> pa.Table:
-    """The table with one other value."""
-    values = table.column(column).to_pylist()
-    values[row] = value(values[row])
-    field = table.schema.field(column)
-    return table.set_column(table.column_names.index(column), field, pa.array(values, field.type))
 
 
 def first_text(table: pa.Table) -> str:
@@ -65,6 +56,7 @@ CHANGES: dict[str, Change] = {
     "a code that there is not": lambda t: edited(t, first_text(t), t.num_rows - 1, lambda _: "elsewhere"),
 }
 FORMATS = ("parquet", "csv")
+PRICES = ("rho", "epsilon", "delta")
 
 
 def forge(table: Path, change: Change, *formats: str) -> None:
@@ -84,10 +76,6 @@ def forge(table: Path, change: Change, *formats: str) -> None:
 def first_table(release: Path) -> Path:
     """The Parquet file of a table that is there as text too."""
     return next(file for file in sorted(release.glob("tables/*.parquet")) if file.with_suffix(".csv").exists())
-
-
-def failed(release: Path) -> list[str]:
-    return [check.name for check in confide.verify(release).checks if not check.ok]
 
 
 def of_the_table(names: list[str]) -> list[str]:
@@ -135,6 +123,30 @@ def test_a_table_too_many_and_a_table_too_few_are_found(release: Path) -> None:
         (release / str(file["path"])).unlink()
     rehash(release, manifest | {"files": [file for file in manifest["files"] if file not in files]})
     assert of_the_table(failed(release)) != []
+
+
+def test_the_ledger_knows_its_release_from_one_that_was_made_again(sealed: Project, release: Path) -> None:
+    """Whatever a forger writes so well that the release agrees with itself, it is not the one that was sealed."""
+    if sealed.ledger is None:
+        pytest.skip("a release without a ledger: its office keeps or publishes the hash of its manifest")
+    assert failed(release, sealed.ledger) == []
+    restated(release, lambda manifest: manifest.update(run=manifest.get("run", "") + "0"))
+    (at_least,) = set(failed(release, sealed.ledger)) - set(failed(release))
+    assert at_least.startswith("in the ledger of ")
+
+
+def test_a_cheaper_price_in_the_manifest_is_found(release: Path) -> None:
+    """However the manifest states it."""
+
+    def cheaper(values: Any) -> Any:
+        return {name: cheaper(value) if isinstance(value, dict) else "1/1000" if name in PRICES else value
+                for name, value in values.items()}  # fmt: skip
+
+    manifest = json.loads((release / MANIFEST).read_text(encoding="utf-8"))
+    if manifest["privacy"].get("loss") is None:
+        pytest.skip("a release without a price")
+    restated(release, lambda manifest: manifest["privacy"].update(loss=cheaper(manifest["privacy"]["loss"])))
+    assert "cost of the plan" in failed(release)
 
 
 def test_every_mechanism_has_a_table_to_forge(name: str, sealed: Project) -> None:

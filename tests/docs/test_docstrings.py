@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOMS = (
     "confide",
@@ -66,3 +70,39 @@ def test_what_is_lacking_is_noticed() -> None:
         return number + other
 
     assert list(lacking(bare)) == ["other in Args", "Returns", "an example"]
+
+
+ROOT = Path(__file__).parents[2]
+OTHER_GRAMMAR = re.compile(
+    r"\b(?:(?:is|are|was|were) told(?! apart)|catch(?:es)? the eye|besides)\b"
+    r"|\bstands? (?:there|twice|in the (?!way)|beside)"
+)
+"""Words that are good grammar elsewhere. Messages that releases have are left: their bytes are promises."""
+RELEASED = {"data/messages/en.toml", "mechanisms/safetab/statement.py", "mechanisms/safetab_h/statement.py"}
+
+
+def plain_texts() -> Iterator[Path]:
+    """Modules, texts of findings and pages of the documentation."""
+    house = ROOT / "src" / "confide"
+    yield from (path for path in house.rglob("*.py") if str(path.relative_to(house)) not in RELEASED)
+    yield house / "data" / "messages" / "findings.en.toml"
+    yield from (ROOT / "docs").rglob("*.md")
+    yield from (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
+
+
+def test_sentences_name_who_does_what() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in plain_texts()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if OTHER_GRAMMAR.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line", ["the curator is told of it", "a cell stands twice", "and five besides", "it catches the eye"]
+)
+def test_another_grammar_is_noticed(line: str) -> None:
+    assert OTHER_GRAMMAR.search(line)
+    assert not OTHER_GRAMMAR.search("X stands for two codes, which nobody can tell apart")

@@ -114,7 +114,8 @@ def test_the_wheel_is_built_from_exactly_the_files_of_the_image(tmp_path: Path) 
     for part in ("proofs", "concepts"):
         for page in (ROOT / "docs" / part).glob("*.md"):
             assert f"confide/data/docs/{part}/{page.name}" in names
-    sources = {f"confide/{path.relative_to(ROOT / 'src' / 'confide')}" for path in (ROOT / "src").rglob("*.py")}
+    package = ROOT / "src" / "confide"
+    sources = {f"confide/{path.relative_to(package)}" for path in package.rglob("*.py")}
     assert sources <= names
 
 

@@ -26,7 +26,7 @@ from confide.mechanisms.cellkey.mechanism import CellKey
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable
-from tests.kits.forged import rehash, remake
+from tests.kits.forged import remake
 from tests.kits.labelled import coded, observations, read_labelled
 
 SECRET = ReleaseKey.choose("2d" * 32)
@@ -235,18 +235,6 @@ def _described(table: pa.Table, path: Path, metadata: dict[bytes, bytes]) -> pa.
         for field in table.schema
     ]
     return table.cast(pa.schema(fields, metadata=metadata))
-
-
-def correct(release: Path, change: Callable[[dict[str, Any]], object] = lambda manifest: None) -> None:
-    """Changes the manifest and gives it the hashes of the files that are there."""
-    manifest = json.loads((release / "manifest.json").read_text())
-    change(manifest)
-    rehash(release, manifest)
-
-
-def failed(release: Path) -> list[str]:
-    """The names of the checks that fail."""
-    return [check.name for check in confide.verify(release).checks if not check.ok]
 
 
 def with_count(table: pa.Table, row: int, count: int) -> pa.Table:

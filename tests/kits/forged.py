@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+import confide
 from confide.file_system import sha256_of
 from confide.mechanisms import MECHANISMS
 from confide.releases.companions.explanations import companions
 from confide.releases.folder import MANIFEST, SealedRelease, manifest_text
 from confide.releases.tabular import cells_alone
+
+
+def failed(release: Path, ledger: Path | None = None) -> list[str]:
+    """The names of the checks that fail."""
+    return [check.name for check in confide.verify(release, ledger=ledger).checks if not check.ok]
+
+
+def edited(table: pa.Table, column: str, row: int, value: Callable[[Any], Any]) -> pa.Table:
+    """The table with one other value."""
+    values = table.column(column).to_pylist()
+    values[row] = value(values[row])
+    field = table.schema.field(column)
+    return table.set_column(table.column_names.index(column), field, pa.array(values, field.type))
+
+
+def restated(release: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes the manifest, and gives it the hashes of the files that are there."""
+    manifest = json.loads((release / MANIFEST).read_text(encoding="utf-8"))
+    change(manifest)
+    rehash(release, manifest)
 
 
 def rehash(release: Path, manifest: dict[str, Any] | None = None) -> None:

@@ -61,6 +61,9 @@ def odd_phsafe(folder: Path, seed: int, versions: int = 2) -> OddProject:
     config = write_config(folder, values | {"state_filter": ["01", "02"]})
     sensitivity: Sensitivity = "household" if whole else rng.choice(get_args(Sensitivity))
     spec = convert_households(config, data, folder / "spec", sensitivity=sensitivity)
+    if rng.random() < 0.4:
+        text = spec.read_text(encoding="utf-8")
+        spec.write_text(text.replace("[phsafe]", '[phsafe]\ntruncation = "keyed"'), encoding="utf-8")
     people = rows_of(made)
     others = [_changed(made, unit, rng) for _ in range(versions)]
     return OddHouseholds(spec, data / "persons.csv", "", people, others)

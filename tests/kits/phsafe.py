@@ -13,7 +13,8 @@ import pytest
 
 from confide.engines import Source
 from confide.engines.local import LocalEngine
-from confide.mechanisms.phsafe import tables, tabulate
+from confide.mechanisms.phsafe import settings as tables
+from confide.mechanisms.phsafe import tabulate
 
 _PLACE = Path("shared/data/households")
 SHARED = next((up / _PLACE for up in Path(__file__).resolve().parents if (up / _PLACE).is_dir()), Path("/nonexistent"))

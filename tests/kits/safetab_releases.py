@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-import confide
 from confide import api, official_runs
 from confide.lab.population import Population, write_official
 from tests.kits.forged import rehash
@@ -71,11 +70,6 @@ def forge(release: Path, *formats: str, **changes: Change) -> None:
             else:
                 pyarrow.csv.write_csv(table, path)
     rehash(release)
-
-
-def failed(release: Path) -> list[str]:
-    """The names of the checks that fail."""
-    return [check.name for check in confide.verify(release).checks if not check.ok]
 
 
 def rows_where(table: pa.Table, **values: str) -> list[int]:

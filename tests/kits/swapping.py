@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import confide
 from confide.mechanisms.swapping import SwapSettings, swap_settings
 from confide.noise import ReleaseKey
-from tests.kits.forged import rehash
 
 KEY = "5a" * 32
 SECRET = ReleaseKey.choose(KEY)
@@ -219,11 +218,6 @@ def release_of(folder: Path, records: pa.Table | None = None, key: str | None = 
 def tree(folder: Path) -> dict[str, bytes]:
     """Every file of a folder with its bytes."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def correct(release: Path) -> None:
-    """Gives the manifest the hashes of the files that are there: a forger's tool."""
-    rehash(release)
 
 
 def failed(release: Path) -> list[str]:

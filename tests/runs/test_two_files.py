@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import confide
 from confide.engines import Engine, Join, LocalEngine, Source
 from confide.errors import ConfideError, InputError, SpecError
 from confide.inputs.records import records_fingerprint
+from confide.releases.ledger import Ledger
 
 SCHEMA = """
 id = "homes"
@@ -217,6 +220,73 @@ def test_two_files_that_do_not_fit_are_refused(homes: Homes, case: str) -> None:
     assert SECRET not in str(raised.value)
     after = [path for path in homes.folder.rglob("*") if path.is_file() and path.name != "spec.toml"]
     assert [path for path in after if path not in before] == []
+
+
+def _text(name: str, change: Callable[[str], str | bytes]) -> Callable[[Path], object]:
+    def write(folder: Path) -> object:
+        given = change((folder / name).read_text(encoding="utf-8"))
+        return (folder / name).write_bytes(given if isinstance(given, bytes) else given.encode())
+
+    return write
+
+
+def _household(**changes: str) -> Callable[[Path], object]:
+    """Other values in the household of the first person."""
+
+    def change(folder: Path) -> object:
+        homes = Homes(folder)
+        first = homes.rows("persons.csv")[0]["HHID"]
+        return homes.write(
+            "households.csv",
+            [row | changes if row["HHID"] == first else row for row in homes.rows("households.csv")],
+        )
+
+    return change
+
+
+BROKEN = {
+    "no file": (lambda folder: (folder / "households.csv").unlink(), TWO),
+    "a folder in its place": (
+        lambda folder: [(folder / "households.csv").unlink(), (folder / "households.csv").mkdir()],
+        TWO,
+    ),
+    "nothing in it": (_text("households.csv", lambda _: ""), TWO),
+    "a header alone": (_text("households.csv", lambda text: text.splitlines()[0] + "\n"), TWO),
+    "no text": (_text("households.csv", lambda text: text.encode() + b"\xff\xfe\x00" * 40), TWO),
+    "a row too short": (_text("households.csv", lambda text: text + f"{SECRET}999\n"), TWO),
+    "a row too long": (_text("households.csv", lambda text: text + f"{SECRET}999,Юг-01,1,2,3\n"), TWO),
+    "an unknown tenure": (_household(tenure="7"), TWO),
+    "an unknown area": (_household(area="Юг-99"), TWO),
+    "no area": (_household(area=""), TWO),
+    "another name of the number": (_text("households.csv", lambda text: text.replace("HHID", "hhid", 1)), TWO),
+    "a column twice": (_text("households.csv", lambda text: text.replace("tenure", "area", 1)), TWO),
+    "no column of the householder": (_text("persons.csv", lambda text: text.replace("RELSHIP", "KIN", 1)), HOUSEHOLDS),
+    "a person with another sex": (_text("persons.csv", lambda text: text.replace(",m\n", ",x\n", 1)), TWO),
+    "a number of nobody": (_text("persons.csv", lambda text: text.replace(f"\n{SECRET}", "\n", 1)), TWO),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_files_are_told_with_a_place_and_a_remedy(homes: Homes, case: str) -> None:
+    """Nothing is written, nothing charged, and no number of a household is shown."""
+    change, two = BROKEN[case]
+    change(homes.folder)
+    spec, ledger = homes.spec(two), Ledger(homes.folder / "made-up.ledger")
+    before, account = sorted(homes.folder.rglob("*")), ledger.account()
+    with pytest.raises(ConfideError) as raised:
+        confide.run(spec)
+    errors = [finding for finding in raised.value.findings if finding.severity == "error"]
+    assert errors
+    for finding in errors:
+        assert finding.where.file or finding.where.path
+        assert finding.remedy
+        assert finding.expected
+    said = json.dumps([finding.as_dict() for finding in raised.value.findings], ensure_ascii=False)
+    assert SECRET not in said
+    assert not ({"Юг-99"} & set(said.split('"')))
+    assert [path for path in sorted(homes.folder.rglob("*")) if path not in before and "witness" not in path.name] == []
+    assert ledger.account() == account
+    assert confide.check(spec).findings != ()
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.forged import rehash
-from tests.kits.safetab_releases import failed, paths, put, read, release_of, write_people
+from tests.kits.forged import failed, rehash
+from tests.kits.safetab_releases import paths, put, read, release_of, write_people
 
 import confide
 from confide.errors import ConfideError

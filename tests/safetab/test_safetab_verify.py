@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.kits.forged import failed
 from tests.kits.safetab_releases import (
     also,
     drop,
-    failed,
     forge,
     paths,
     put,

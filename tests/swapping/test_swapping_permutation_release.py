@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.swapping import KEY, TARGETED, block_table, correct, failed, release_of, town, tree, write_project
+from tests.kits.forged import failed, rehash
+from tests.kits.swapping import KEY, TARGETED, block_table, release_of, town, tree, write_project
 from typer.testing import CliRunner
 
 import confide
@@ -199,7 +200,7 @@ def _write(release: Path, records: pa.Table) -> None:
     pq.write_table(records, path)
     (path,) = (release / "microdata").glob("persons*.csv")
     pyarrow.csv.write_csv(records, path)
-    correct(release)
+    rehash(release)
 
 
 # --- the curator ---------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.forged import rehash, remake
-from tests.kits.swapping import failed, release_of
+from tests.kits.forged import edited, failed, rehash, remake
+from tests.kits.swapping import release_of
 
 Change = Callable[[pa.Table], pa.Table]
 
@@ -36,13 +36,6 @@ def forge(release: Path, path: str, change: Change, *formats: str) -> None:
     if "csv" in (formats or ("csv",)):
         pyarrow.csv.write_csv(table, release / f"{path}.csv")
     remake(release)
-
-
-def edited(table: pa.Table, column: str, row: int, change: Callable[[object], object]) -> pa.Table:
-    values = table.column(column).to_pylist()
-    values[row] = change(values[row])
-    field = table.schema.field(column)
-    return table.set_column(table.column_names.index(column), field, pa.array(values, field.type))
 
 
 @pytest.mark.parametrize("row", [0, 5, -1])

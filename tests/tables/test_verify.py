@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.forged import rehash, remake
+from tests.kits.forged import failed, remake
 
 import confide
 from confide.lab.population import Population, write_population
@@ -23,10 +22,6 @@ def forge(release: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> N
     pq.write_table(table, release / f"tables/{name}.parquet")
     pyarrow.csv.write_csv(table, release / f"tables/{name}.csv")
     remake(release)
-
-
-def failed(release: Path) -> list[str]:
-    return [check.name for check in confide.verify(release).checks if not check.ok]
 
 
 def with_counts(table: pa.Table, counts: np.ndarray) -> pa.Table:
@@ -65,19 +60,3 @@ def test_a_forgery_is_found(project: Path, change: Callable[[pa.Table], pa.Table
     release = confide.run(project / "spec.toml").release
     forge(release, "sex", change)
     assert check in failed(release)
-
-
-def test_the_ledger_knows_its_release_from_a_forgery(project: Path) -> None:
-    release = confide.run(project / "spec.toml").release
-    assert confide.verify(release, ledger=project / "people.ledger").ok
-    forge(release, "sex", lambda table: with_counts(table, table.column("count").to_numpy() + 1))
-    assert confide.verify(release).ok
-    assert not confide.verify(release, ledger=project / "people.ledger").ok
-
-
-def test_a_cheaper_price_in_the_manifest_is_found(project: Path) -> None:
-    release = confide.run(project / "spec.toml").release
-    manifest = json.loads((release / "manifest.json").read_text())
-    manifest["privacy"]["loss"]["rho"] = "1/1000"
-    rehash(release, manifest)
-    assert "cost of the plan" in failed(release)

@@ -361,7 +361,7 @@ BEFORE_A_SPEC = {"cellkey": REGION}
 
 
 def _before_a_spec(values: dict[str, Any]) -> None:
-    spec = values["spec"]
+    spec, *_ = values["spec"]
     if str(spec) in BEFORE_A_SPEC and not spec.exists():
         if set(values) > {"spec", "as_json"}:
             raise typer.BadParameter(f"{spec} is no file; options are for a spec, and those of risk region for tables")
@@ -378,7 +378,8 @@ tune = Verb(
     options={
         "spec": Given(
             "SPEC",
-            meaning="The spec file. No record is read, nothing is spent. Before there is one, the word cellkey: the "
+            meaning="The spec file; several, of the same people, share one board and one total. No record is read, "
+            "nothing is spent. Before there is a spec, the word cellkey: the "
             "noise that withstands attacks on the tables of the EU, as `confide risk region` finds it.",
         ),
         "targets": Given(
@@ -403,7 +404,11 @@ tune = Verb(
             "--others-follow/--budget-follows", meaning="What gives way when a row moves; others by default."
         ),
         "total": Given(meaning="What the release spends. With targets, default: what these need."),
-        "out": Given("--out FILE", meaning="Write the spec with these choices; for targets of topdown, the strategy."),
+        "out": Given(
+            "--out FILE",
+            meaning="Write the spec with these choices, or FILE.json as the Bureau's program has it; for "
+            "targets of topdown, the strategy.",
+        ),
         "people": Given(kind=str),
         "persons": Given(least=1, most=10**8),
         "margins": "--margins FILE",
@@ -444,7 +449,7 @@ ledger_history = Verb(
     options=OF_LEDGER,
 )
 ledger_void = Verb(
-    "Drop a reservation of which nothing was drawn yet, and free its cost.",
+    "Drop the reservation of a run that has drawn nothing yet, and free its cost.",
     f"{LEDGER}.void",
     options={
         **OF_LEDGER,

@@ -282,12 +282,12 @@ def _recode(attribute: Attribute, name: str, part: RecodePart, bounds: tuple[int
 def _cut(attribute: Attribute, starts: list[int], bounds: tuple[int, int] | None) -> tuple[Group, ...]:
     """Groups of numbers, cut by the first of each; a level that is no number of the range is a group of its own."""
     numbers = None if bounds is None else _counted(*bounds)
-    besides = [
+    added = [
         level
         for level in attribute.levels
         if level.code == attribute.spelling.missing or (numbers is not None and level.code not in numbers)
     ]
-    codes = [int(level.code) for level in attribute.levels if level not in besides]
+    codes = [int(level.code) for level in attribute.levels if level not in added]
     groups = []
     for first, end in pairwise([*starts, codes[-1] + 1]):
         if end == first + 1:
@@ -297,7 +297,7 @@ def _cut(attribute: Attribute, starts: list[int], bounds: tuple[int, int] | None
         else:
             label = f"{first} to {end - 1}"
         groups.append(Group(label, tuple(code for code in codes if first <= code < end)))
-    return (*groups, *(Group(level.label, (level.code,)) for level in besides))
+    return (*groups, *(Group(level.label, (level.code,)) for level in added))
 
 
 def codes_in(attribute: Attribute, member: Code | list[Code]) -> list[Code]:

@@ -491,7 +491,7 @@ def _rows(name: str, join: Join) -> str:
 def _broken(
     key: str, engine: QueryEngine, source: Source, join: Join, file: Source, broken: str, **facts: Any
 ) -> list[Finding]:
-    """A finding with the first rows of a file of which something is true; none if there are no such rows."""
+    """A finding with the first rows of a file that meet a condition; none if there are no such rows."""
     name, condition = ("other", only_of(join)) if file is join.other else ("one", "TRUE")
     numbered = f"(SELECT row_number() OVER () AS {identifier(ROW_NUMBER)}, * FROM {name}) AS {name}"
     text = (

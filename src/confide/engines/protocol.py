@@ -63,7 +63,7 @@ class Source:
     name: str | None = None
     """The name in messages, where the file is one of ours that was made of another."""
     joined: Join | None = None
-    """A second file whose rows stand beside those of this one."""
+    """A second file with further columns for the rows of this one."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -89,7 +89,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Join:
-    """The rows of a second file, of which each row of the first has one at most: that with the same ``key``.
+    """The rows of a second file; each row of the first has one of them at most: that with the same ``key``.
 
     So persons have the columns of their household, and households those of their householder: the one person of them
     that ``only`` picks, as a column of the second file (ours) and its value. ``named`` are columns of the second file
@@ -161,7 +161,7 @@ class Engine(Protocol):
         """
 
     def first_rows(self, source: Source, where: str, limit: int, **others: Source | Path) -> list[int]:
-        """The numbers, from one, of the first rows of which ``where`` is true, for messages about records. The
+        """The numbers, from one, of the first rows where ``where`` is true, for messages about records. The
         condition may look up ``others``."""
 
     def integer_text(self, column: str) -> str:

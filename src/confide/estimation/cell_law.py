@@ -204,7 +204,7 @@ class CellLaw:
     def condition(self) -> float:
         """How unlike directions are: the largest over the smallest eigenvalue of J, each cell in units of its weight.
 
-        Directions of which nothing is known do not count.
+        Directions in which nothing is known do not count.
         """
         worst = 1.0
         for matrices in self.information:

@@ -380,7 +380,7 @@ class TreeCovariances:
             areas: How many areas there are.
             counts: What is counted.
             count: For each entry the number of the count that it is for; without it, all of them. So an "area" may be
-                two, of which each has a count of its own, and their covariance is an entry beside the diagonal.
+                two, each with a count of its own, and their covariance is an entry beside the diagonal.
         """
         forms = self.area_forms(block, area, areas, np.stack([one.core for one in counts]), count)
         return np.asarray(np.einsum("asnm,nms->anm", forms, self._weights(counts), optimize=True), np.float64)

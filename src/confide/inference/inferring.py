@@ -85,8 +85,8 @@ class Inference(TypedAnswer):
     shares: tuple[tuple[str, str], ...] = ()
     quantiles: tuple[tuple[str, float], ...] = ()
     eyes: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many small positive counts have margins of least squares, by kind of area and query: of the kinds of which
-    all rows were made."""
+    """How many small positive counts have margins of least squares, by kind of area and query, where all rows of
+    the kind were made."""
     far: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many released figures are further from least squares than noise and estimation explain, likewise."""
     # What was worked out before, by kind of area and by query.

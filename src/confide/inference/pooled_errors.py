@@ -272,7 +272,7 @@ def _quantiles(moved: Integers, number: int) -> list[int]:
 
 
 def _quantile_with_zeros(values: Floats, number: int, q: float) -> float:
-    """The quantile of ``number`` values, of which those that are not listed are zero."""
+    """The quantile of ``number`` values; those that are not listed are zero."""
     place = int(np.ceil(q * number)) - 1 - (number - len(values))
     return float(np.sort(values)[place]) if place >= 0 and len(values) else 0.0
 

@@ -47,7 +47,7 @@ SAME = 0.5
 SMALL = 0.2
 """Where chance moves more of the people than this, counts are so small that one file within another is a copy."""
 MOST_EQUAL, FEWEST = 0.9, 3
-"""Public figures of which more than this part, and so many, are those of the records are counted from them."""
+"""Public figures count as figures of the records if more than this part of them, and so many, are the records' own."""
 PEOPLE_COLUMNS = ("persons", "population", "inhabitants", "size")
 
 

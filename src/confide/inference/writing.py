@@ -144,7 +144,7 @@ def _sdmx_batch(batch: pa.RecordBatch, answer: Inference) -> pa.RecordBatch:
 
 
 def _write_statements(folder: Path, by_kind: Mapping[str, Iterator[dict[str, Any]]]) -> None:
-    """A CSV file for each kind of area of which something is said."""
+    """A CSV file for each kind of area that has rows."""
     for kind, statements in by_kind.items():
         rows = list(statements)
         if rows:
@@ -454,7 +454,7 @@ def infer_files(
         method: Whose margins: by the fixed rule, of least squares, or of the released records.
         replicates: Replicates of the release, made by `confide infer replicate`.
         shares: A share of two counts, such as 'hispanic=1/total'.
-        difference: The codes of two areas: what one has more.
+        difference: The codes of two areas: the rows are differences between them.
         medians: The median of an ordered attribute, such as age.
         quantiles: Another quantile of one, such as age=0.9.
         ranks: Which ranks the areas of a kind may have.

@@ -79,14 +79,14 @@ def code_expressions(
 
 
 def count_rows(
-    engine: Engine, source: Source, conditions: Sequence[str], besides: Sequence[str] = (), **tables: Path
+    engine: Engine, source: Source, conditions: Sequence[str], aggregates: Sequence[str] = (), **tables: Path
 ) -> tuple[int, list[int], list[Any]]:
     """One scan of the records: how many there are, how many meet each condition, and other aggregates."""
     met = [
         f"coalesce(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0) AS rule_{position}"
         for position, condition in enumerate(conditions)
     ]
-    others = [f"{aggregate} AS other_{position}" for position, aggregate in enumerate(besides)]
+    others = [f"{aggregate} AS other_{position}" for position, aggregate in enumerate(aggregates)]
     text = f"SELECT {', '.join(['count(*) AS rows_in_all', *met, *others])} FROM records"
     (row,) = engine.sql(text, records=source, **tables).reveal("to count rows that break a rule").to_pylist()
     broken = [int(row[f"rule_{position}"]) for position in range(len(met))]

@@ -33,9 +33,9 @@ from confide.mechanisms.phsafe.spec import production_settings as phsafe_product
 from confide.mechanisms.safetab.official import PARAMETERS, find_folder, read_config
 from confide.mechanisms.safetab.program import OfficialProgram
 from confide.mechanisms.safetab.spec import PROGRAM as SAFETAB
-from confide.mechanisms.safetab_h.official import DATA as HOUSEHOLD_DATA
 from confide.mechanisms.safetab_h.settings import HouseholdLevel, SafeTabHSettings
 from confide.mechanisms.safetab_h.settings import production_settings as safetab_h_production
+from confide.mechanisms.safetab_h.spec import DATA as HOUSEHOLD_DATA
 from confide.mechanisms.safetab_h.spec import PROGRAM as SAFETAB_H
 from confide.mechanisms.safetab_h.spec import TITLE as HOUSEHOLD_GROUPS_TITLE
 from confide.mechanisms.topdown.descent import descend, estimates_folder
@@ -544,7 +544,7 @@ DEMONSTRATIONS: Mapping[str, Callable[..., Demonstration]] = {
 
 
 def own_measurements_alone(spec: Path, result: RunResult) -> dict[str, float]:
-    """What the same measurements come to if every unit is estimated from its own alone, as in 2020.
+    """The error if each unit uses only its own measurements, as in 2020.
 
     Args:
         spec: The spec of a sealed TopDown release of made-up people.

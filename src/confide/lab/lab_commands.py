@@ -217,7 +217,7 @@ def _with_attacker(values: dict[str, Any]) -> None:
 reidentify = Verb(
     """Match reconstructed records with a file of known people, and count how many would be recognised rightly.
 
-    The modal and the proportional guesser, who know the blocks and nobody in them, always stand beside.
+    The modal and the proportional guesser, who know the blocks and nobody in them, are always shown too.
     """,
     "confide.lab.attacks.reidentification.from_files:reidentify_files",
     settings="columns age_bins block_group_digits tract_digits divide_by guess_from seed known learn",

@@ -334,7 +334,7 @@ def free_variance(problem: RowProblem) -> float:
 
 
 def _two_points(problem: RowProblem) -> MaxEntropyRow:
-    """The only row with the least variance: on the two values next to zero, of which one is on either side."""
+    """The only row with the least variance: on the two values next to zero, one on either side."""
     below = max(v for v in problem.noise if v < 0)
     above = min(v for v in problem.noise if v > 0)
     shares = {below: Fraction(above, above - below), above: Fraction(-below, above - below)}

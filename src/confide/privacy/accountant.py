@@ -47,7 +47,7 @@ from confide.privacy.conversion import cks_epsilon
 #
 # * :class:`Measurement`: noise added to the counts of one query;
 # * :class:`TruncatedMeasurement`: the same with noise that has a bound, which has no loss but an (ε, δ);
-# * :class:`WeightedMeasurement`: noise on counts of which one unit of privacy may change some by more than one;
+# * :class:`WeightedMeasurement`: noise on counts, some of which one unit of privacy may change by more than one;
 # * :class:`Sequential`: events on the same records, each possibly chosen by the outcomes of those before it;
 # * :class:`Parallel`: events on disjoint sets of records, such as the areas of one geolevel;
 # * :class:`BoundedDegree`: events on overlapping sets of records, a record being in at most ``degree`` of them.

@@ -16,7 +16,7 @@ In a stratum of b households each is selected with probability p, independently;
 again; the places of the selected are permuted by a derangement (a permutation that leaves nobody in place), all being
 as likely. With o = p / (1 − p), and Dₘ derangements of m elements, a permutation that moves m households has a
 probability in proportion to oᵐ / Dₘ. Two data sets that differ by one exchange of places lead to the same result by
-permutations of which one is the other times a transposition, so that their m differ by at most two. Hence
+permutations such that one is the other times a transposition, so that their m differ by at most two. Hence
 
     e^ε(b, p) = max { o^(m−k) · D_k / D_m :  m, k in {0, 2, 3, …, b}, |m − k| ≤ 2 }
               = 1                                          for b < 2,

@@ -280,7 +280,7 @@ def partition_marginal(neighbours: Neighbours) -> Sensitivity:
 class StatedSensitivity:
     """Sensitivities that a proof states: of one unit of privacy that comes or goes, and of one that is changed.
 
-    Unless told otherwise a change is taken to be the worst of a removal and an addition, both of which may move the
+    Unless stated otherwise, a change is taken to be the worst of a removal and an addition, both of which may move the
     same cells the same way: twice in L1, four times in squared L2. Counts are whole, so L1 ≤ squared L2 ≤ (L1)².
     """
 

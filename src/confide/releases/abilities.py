@@ -76,6 +76,10 @@ class MadeUpRecords(ABC, Generic[P]):
         records: Source = problem.records  # type: ignore[attr-defined]
         return people.table(records.theirs)
 
+    def made_up_files(self, problem: P, people: MadeUpPeople) -> Mapping[str, pa.Table]:
+        """Every confidential file of the same people, by their keys under ``[data]``."""
+        return {"records": self.made_up_people(problem, people)}
+
     def rehearsed(self, values: dict[str, Any]) -> None:
         """Changes what else of a spec's values is another in a rehearsal, such as a secret that it holds."""
 

@@ -20,12 +20,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from confide.answers import TypedAnswer
 from confide.engines import Engine, LocalEngine
 from confide.errors import ParameterError, Place
 from confide.exact import exact, exact_text, grouped
+from confide.file_system import private_folder
 from confide.inputs.made_up import nobody, of_nobody
 from confide.privacy import ZCDP, Neighbours, PureDP, cks_rho
 from confide.releases.abilities import BOARD
@@ -69,6 +71,8 @@ class BoardColumn:
     compared: bool = False
     """Whether alternatives are compared by it."""
     numeric: bool = True
+    part: str = ""
+    """The title of the table that it stands in at a terminal, where it is not in the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +234,10 @@ class Board(TypedAnswer):
             stem: What a new file that goes with it is called, but for its ending.
         """
 
+    def official(self) -> str | None:
+        """These choices as the configuration file of the Census Bureau's program, where there is one."""
+        return None
+
     def entries(self) -> Iterator[BoardEntry]:
         """Everything that can be typed."""
         for row in self.rows:
@@ -269,10 +277,16 @@ class Board(TypedAnswer):
             )
 
 
+def without_records(loaded: LoadedSpec, folder: Path) -> LoadedSpec:
+    """The same spec with files without records in place of all that are confidential."""
+    files = {key: private_folder(folder / key) for key in ("records", *loaded.spec.data.more_records)}
+    return loaded.with_data(**{key: str(nobody(place)) for key, place in files.items()})
+
+
 def prepared_without_records(prepare: Callable[[LoadedSpec, Engine], P], loaded: LoadedSpec) -> P:
     """What a mechanism prepares from spec, schema and frame; a file without records takes the place of the records."""
     with of_nobody(), throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
-        return prepare(loaded.with_data(records=str(nobody(scratch.root))), engine)
+        return prepare(without_records(loaded, scratch.root), engine)
 
 
 def declared_board(mechanism: Mechanism[Any], loaded: LoadedSpec) -> Board | None:
@@ -398,6 +412,10 @@ class BudgetBoard(Board):
     follows: ClassVar[bool] = True
     whole_margins: ClassVar[bool] = True
     """Whether a margin is a whole number of persons."""
+    measured_in: ClassVar[str] = "persons"
+    """What margins are in."""
+    statistics: ClassVar[Mapping[str, str]] = {"margin": MARGIN, "noise margin": MARGIN}
+    """What targets can be about: the column of each."""
     places: ClassVar[int] = 6
     """Parts that follow have so many decimals more than the budget has zeros after its point."""
     more_columns: ClassVar[tuple[BoardColumn, ...]] = ()
@@ -420,6 +438,14 @@ class BudgetBoard(Board):
     def reached(self, row: RowName, margin: Fraction) -> bool:
         """Whether a row has a margin, or a smaller one."""
         return Fraction(self.facts(row).margin) <= margin
+
+    def needed_part(self, row: RowName, statistic: str, margin: Fraction) -> Fraction:  # noqa: ARG002
+        """The smallest part that gives a column of a row a margin, if no other part changes."""
+        return self.smallest(row, margin)
+
+    def has(self, row: RowName, statistic: str) -> bool:  # noqa: ARG002
+        """Whether a row has a column that targets can be about."""
+        return True
 
     def pool(self, row: RowName) -> str:  # noqa: ARG002 - for mechanisms whose rows are not all of the same people
         """Whom a row is about: rows of different people cost the larger of the two."""
@@ -466,7 +492,8 @@ class BudgetBoard(Board):
         for pool, before in self._sums.items():
             rows = [row for row in self.budgets if self.pool(row) == pool]
             kept = {row: self.budgets[row] for row in rows if row in locked}
-            own = total if before == self.total else total * before / self.total
+            step = self._step(total)
+            own = total if before == self.total else total * before / self.total // step * step
             parts |= self._followed(rows, kept, own)
         return replace(self, budgets={row: parts[row] for row in self.budgets})
 
@@ -555,7 +582,7 @@ class BudgetBoard(Board):
         typical = (BoardColumn("share", "of a typical area"),) if self.persons else ()
         return (
             BoardColumn("areas", "Areas"),
-            BoardColumn(MARGIN, "Margin, ± persons", compared=True),
+            BoardColumn(MARGIN, f"Margin, ± {self.measured_in}", compared=True),
             *typical,
             *self.more_columns,
             BoardColumn(PART, "Part of the budget", numeric=False),

@@ -603,7 +603,7 @@ def unit_in_words(plan: Plan, language: str = ENGLISH) -> list[str]:
 
 
 def inputs_in_words(plan: Plan, language: str = ENGLISH) -> Iterator[str]:
-    """Of which published figures the release was made besides, and that they cost nothing more."""
+    """What other published figures the release was made of, and that they cost nothing more."""
     for given in plan.question.get(PUBLIC_INPUTS, {}).values():
         kind, name = ("file", "") if "file_sha256" in given else ("release", given["release"])
         digest = given.get("file_sha256") or given["manifest_sha256"]

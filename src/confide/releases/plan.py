@@ -120,7 +120,7 @@ class Plan:
     paths: tuple[tuple[int, ...], ...] = ()
     """Where not every record takes part in every measurement: for each kind of place, the numbers of those it does."""
     families: tuple[Family, ...] = ()
-    """Measurements whose units overlap. A measurement in no family has units of which a record is in one."""
+    """Measurements whose units overlap. In a measurement in no family, a record is in one unit."""
     has_loss: bool = True
     """Whether the plan has a loss. Bounded noise that belongs to the records has none, which is not a loss of zero."""
     delta: Fraction | None = None

@@ -177,7 +177,7 @@ class OutcomeLaw:
 
 
 HIDDEN = -1
-"""The outcome of a choice of which nothing is seen."""
+"""The outcome of a choice that nobody sees."""
 
 
 @dataclass(frozen=True, slots=True)

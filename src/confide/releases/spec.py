@@ -345,7 +345,7 @@ class ExplainedOutput(OutputPart):
         return {"formats": self.companions, "agency": self.agency}
 
     TABLES: ClassVar[tuple[str, ...]] = ("parquet", "csv", "sdmx-csv")
-    """The formats of which one must be there."""
+    """The formats; one of them must be there."""
 
     def problems(self, geography: GeographyPart) -> list[Problem]:  # noqa: ARG002 - names and outlines may be there
         problems = []

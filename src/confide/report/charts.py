@@ -111,7 +111,7 @@ def chart(name: str, rows: Rows, *, width: int | None = None, height: int | None
         **values: The rows of its other datasets, and its params, by name.
 
     Returns:
-        The chart, of which only the declared columns of the rows are a part.
+        The chart; it holds the declared columns of the rows alone.
 
     Raises:
         ParameterError: The name of the chart, a dataset or a param is unknown, or a param, a dataset or a column is
@@ -296,7 +296,7 @@ Polygons = list[list[list[list[float]]]]
 
 
 def read_polygons(file: Path, name: str, codes: Iterable[str]) -> dict[str, Polygons]:
-    """By code the polygons of each area that a GeoJSON file has, in degrees as they stand there."""
+    """By code the polygons of each area that a GeoJSON file has, in its own degrees."""
     listed = list(codes)
     features = _features(file, name)
     matches = _matched(features, set(listed))

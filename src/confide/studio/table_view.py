@@ -207,7 +207,7 @@ class TableReader:
         """A cross-table: one dimension down, another across, and the rest held at what is chosen of it.
 
         Args:
-            view: What is chosen; a dimension of which not exactly one code is chosen is held at its total, or at the
+            view: What is chosen; a dimension without exactly one chosen code is held at its total, or at the
                 first code where it has none.
             down: The column of the lines.
             across: The column of the columns; none for a single one.
@@ -588,7 +588,7 @@ def area_map(reader: TableReader, view: View, measure: Measure, geometry: Path |
 
 
 def _unlike(crossed: Crossed) -> list[tuple[str, str, tuple[CrossedCell | None, ...]]]:
-    """The lines, without the total where there is something else; labels that stand twice with their codes."""
+    """The lines, without the total where there is something else; labels that are there twice with their codes."""
     lines = [line for line in crossed.lines if line[0] != TOTAL_CODE] or list(crossed.lines)
     labels = [label for _, label, _ in lines]
     return [(code, label if labels.count(label) == 1 else f"{label} ({code})", cells) for code, label, cells in lines]

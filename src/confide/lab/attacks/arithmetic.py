@@ -75,7 +75,7 @@ class ArithmeticAttack(TypedAnswer):
         if self.least is not None:
             said += f" At least {self.least:,} fit each" + (f"; proved: {self.proved:,}." if self.proved else ".")
         if self.power is None:
-            return said + " No column stands beside the figures, so there is nothing to compute with: no power."
+            return said + " The figures have no other columns, so there is nothing to compute with: no power."
         return said + (
             f" Power: with six decimals, and weights of {DIGITS_OF_POWER} decimals, {self.power[0]:,} of "
             f"{self.power[1]:,} cells would be known."

@@ -81,7 +81,7 @@ def read_suspect(given: given_description.TableInput) -> Suspect:
 
 
 def _refuse(findings: list[Finding]) -> None:
-    """Refuses tables of which an audit would look at nothing, or at other cells than were meant."""
+    """Refuses tables where an audit would look at nothing, or at other cells than were meant."""
     if findings:
         raise InputError(findings)
 
@@ -328,7 +328,7 @@ def read_jj_subject(path: Path) -> tuple[Suspect, Required]:
 
 
 def _empty(path: Path, problem: JJProblem) -> list[Finding]:
-    """Problems of which an audit would look at nothing, and sums that it cannot use."""
+    """Problems where an audit would look at nothing, and sums that it cannot use."""
     place, findings = Place(file=path.name), []
     if not problem.sums:
         findings.append(Finding.of("nothing-added-up/sums", where=place))

@@ -109,7 +109,7 @@ class NoProtection(ProtectionPart):
 
 
 class SwappingProtection(ProtectionPart):
-    """Tables of records of which some households have exchanged places."""
+    """Tables of records after some households have exchanged places."""
 
     mechanism: Literal["swapping"]
     settings: str = Field("light", description="Shipped settings of the mechanism swapping: light or heavy; or a file.")

@@ -82,7 +82,7 @@ class AreaFigures:
 
     counts: Mapping[Key, Integers] = field(repr=False)
     published: Mapping[Key, Flags] = field(default_factory=dict, repr=False)
-    """Which figures there are, for tables of which some are left out; others are there whole."""
+    """Which figures there are, for tables with figures left out; others are there whole."""
     variances: Mapping[Key, Fraction] = field(default_factory=dict)
     """The variance of the noise, for tables that have noise."""
     bound: NoiseBound | None = None
@@ -90,7 +90,7 @@ class AreaFigures:
     laws: Mapping[Key, FigureLaw] = field(default_factory=dict, repr=False)
     """The law of the noise, for tables that have noise."""
     covered: Mapping[str, Integers] = field(default_factory=dict, repr=False)
-    """The units that were protected at all, for levels of which only a sample was."""
+    """The units that were protected at all, for levels with a sample alone."""
 
     @property
     def exact(self) -> bool:

@@ -156,7 +156,7 @@ def _unprotected(part: comparison_spec.NoProtection, job: ProtectionJob) -> Prot
 
 
 def _swapping(part: comparison_spec.SwappingProtection, job: ProtectionJob) -> ProtectedFigures:
-    """Tables of records of which some households have exchanged places, with shipped settings or a file's."""
+    """Tables of records after some households have exchanged places, with shipped settings or a file's."""
     name, population = _settings_name(part, job.base), job.population
     programme = population.programme.part
     release = job.release(

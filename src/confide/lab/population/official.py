@@ -34,8 +34,8 @@ from confide.lab.population.settings import UNIT_HOMES, Bools, Ints, stream
 from confide.mechanisms.phsafe.official import FILES
 from confide.mechanisms.phsafe.records import COLUMNS
 from confide.mechanisms.phsafe.tabulate import INTEGERS
-from confide.mechanisms.safetab_h.official import DATA
 from confide.mechanisms.safetab_h.records import HOUSEHOLD_COLUMNS
+from confide.mechanisms.safetab_h.spec import DATA
 from confide.releases.workspace import Progress
 
 Format = Literal["text", "parquet"]

@@ -452,7 +452,7 @@ def release_unlike(key: str, found: str, **facts: object) -> ReleaseError:
 
 def under_attributes(rows: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     """Rows with their labels under the names of the attributes, without other columns of those names: the codes of the
-    second layout, which stand beside the labels."""
+    second layout, which are columns beside the labels."""
     attributes = set(columns.values())
     kept = [name for name in rows.column_names if name in columns or name not in attributes]
     return rows.select(kept).rename_columns([columns.get(name, name) for name in kept])

@@ -28,10 +28,10 @@ from confide.lab.published.published_rows import (
     NOISE,
     ReadBack,
 )
-from confide.mechanisms.phsafe import tables as household_tables
+from confide.mechanisms.phsafe import settings as household_tables
 from confide.mechanisms.phsafe.layout import Counts, PlannedQuery, ReleaseLayout
 from confide.mechanisms.phsafe.output import read_counts
-from confide.mechanisms.phsafe.tables import NATION, STATE, iterations_of
+from confide.mechanisms.phsafe.settings import NATION, STATE, iterations_of
 from confide.mechanisms.safetab.codes import PlannedIteration, read_iterations
 from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.coded import SEX_NAMES, PlannedLevel, read_planned

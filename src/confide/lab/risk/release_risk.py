@@ -10,7 +10,7 @@ variance Var, that of least squares on the whole tree (``tree_covariances``):
 
     effective rho = 1 / (2 Var).
 
-Someone who knows the others in two cells, of which the target is in one, has dᵀV⁻¹d/2 with d = (1, −1) and V the
+Someone who knows the others in two cells, one of them the target's, has dᵀV⁻¹d/2 with d = (1, −1) and V the
 covariance of the two. Someone who knows all others has the whole loss of the plan for that change, which is never less.
 Other knowledge lies between: ``docs/proofs/release-risk.md``, section 2. Units, cells and pairs of cells are as many as
 they are; rho follows from plan, spine and public zeros alone, and never from the records.

@@ -218,8 +218,8 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
         f"coalesce(sum(CASE WHEN {expressions[KEY]} < {problem.record_keys[0] + keys} THEN 1 ELSE 0 END), 0)"
         for keys in _parts(problem)
     ]
-    besides = [heavy, large, *below]
-    records, breaks, others = inputs_records.count_rows(engine, source, [*broken.values()], besides, **frame)
+    sums = [heavy, large, *below]
+    records, breaks, others = inputs_records.count_rows(engine, source, [*broken.values()], sums, **frame)
     too_heavy, too_large, *lower = others
     if not records:
         return [Finding.of("no-records/contains", where=Place(file=source.file))]

@@ -574,7 +574,7 @@ def expected_errors(lookup: Lookup, counts: Integers, threshold: int | None) -> 
 
 
 def facts(lookup: Lookup) -> Mapping[str, Any]:
-    """How noise is looked up, as it stands in the plan."""
+    """How noise is looked up, as the plan says it."""
     if isinstance(lookup, AbsTable):
         return {"lookup": "abs", "big_n": lookup.big_n, "small_n": lookup.small_n, "columns": lookup.size}
     return {"lookup": "ess"}

@@ -218,7 +218,7 @@ def build_table(
 
 def build(part: cellkey_spec.CellKeyTable, schema: Schema, *, named: bool = False) -> tabular.QueryTable:
     """The table that a part of a spec, or a request, describes."""
-    schema.ordered_query(part.variables)  # refuses what cannot be crossed; columns stand in the order of the spec
+    schema.ordered_query(part.variables)  # refuses what cannot be crossed; columns are in the order of the spec
     query = Query(tuple(schema.variable(name) for name in part.variables))
     if query.cells > MOST_CELLS:
         raise tabular.too_large(query.cells, MOST_CELLS, area=bool(part.levels))

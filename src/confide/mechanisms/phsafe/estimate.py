@@ -30,7 +30,7 @@ from confide.mechanisms.phsafe.models import (
     truncated,
 )
 from confide.mechanisms.phsafe.output import read_counts
-from confide.mechanisms.phsafe.tables import NATION, STATE, AverageTable, CountTable, table
+from confide.mechanisms.phsafe.settings import NATION, STATE, AverageTable, CountTable, table
 from confide.mechanisms.safetab.settings import PUERTO_RICO
 from confide.releases.folder import SealedRelease
 from confide.releases.workspace import no_room_is_an_error

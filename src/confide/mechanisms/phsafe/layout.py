@@ -27,8 +27,7 @@ import pyarrow as pa
 
 from confide.arrays import Floats, Integers
 from confide.estimation.linear_statements import ratio_sets
-from confide.mechanisms.phsafe.settings import stated_variance
-from confide.mechanisms.phsafe.tables import (
+from confide.mechanisms.phsafe.settings import (
     LEVELS,
     NATION,
     NATION_CODE,
@@ -38,6 +37,7 @@ from confide.mechanisms.phsafe.tables import (
     ShellCell,
     averages,
     iterations_of,
+    stated_variance,
     table,
     tables,
 )

@@ -6,6 +6,7 @@ the query's stream.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,23 @@ from confide.arrays import Integers
 from confide.engines.protocol import write_parquet
 from confide.file_system import private_folder
 from confide.mechanisms.phsafe.problem import PHSafeProblem
-from confide.mechanisms.phsafe.settings import CountQuery
-from confide.mechanisms.phsafe.tables import iterations_of, sql_of
-from confide.mechanisms.phsafe.tabulate import count_table, dense, taken, write_persons, write_units
+from confide.mechanisms.phsafe.settings import CountQuery, CountTable, iterations_of, sql_of
+from confide.mechanisms.phsafe.tabulate import (
+    count_table,
+    crowded,
+    dense,
+    kept_by_key,
+    taken,
+    write_persons,
+    write_units,
+)
 from confide.noise import perturb
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.tabular import COUNT
 from confide.releases.workspace import Workspace
+
+CHOICE_LEVEL, CHOICE, KEY_WORDS = "household", "who counts", 16
+"""The stream of the key by which persons are chosen: its first 256 bits."""
 
 
 def counts_file(workspace: Workspace, table: str, *, everybody: bool = False) -> Path:
@@ -40,7 +51,12 @@ def measured_file(workspace: Workspace, query: CountQuery) -> Path:
 def count(problem: PHSafeProblem, job: Job) -> None:
     """Joins the files and counts every table: truncated, and for the curator's own report with everybody."""
     wanted = {query.table: query.counted for query in problem.queries}
-    missing = [each for name, each in wanted.items() if not counts_file(job.workspace, name).exists()]
+    keyed = problem.settings.truncation == "keyed"
+    missing = [
+        each
+        for name, each in wanted.items()
+        if not counts_file(job.workspace, name).exists() and not (keyed and crowded_file(job.workspace, name).exists())
+    ]
     with job.progress.stage("Counting records", 2 + len(wanted)) as advance:
         advance(len(wanted) - len(missing))
         if not missing:
@@ -59,6 +75,10 @@ def count(problem: PHSafeProblem, job: Job) -> None:
                 count_table(job.engine, each, None, units, into)
             else:
                 count_table(job.engine, each, None, persons, counts_file(job.workspace, each.name, everybody=True))
+                if problem.settings.truncation == "keyed":
+                    _set_aside(job, each, tau, persons)
+                    advance(1)
+                    continue
                 people = sql_of(each.universe), tau
                 if people not in kept:  # tables that take the same people share them
                     kept[people] = folder / f"kept-{len(kept)}.parquet"
@@ -66,6 +86,45 @@ def count(problem: PHSafeProblem, job: Job) -> None:
                 count_table(job.engine, each, None, kept[people], into)
             advance(1)
         for file in (units, persons, *kept.values()):
+            file.unlink()
+
+
+def crowded_file(workspace: Workspace, table: str) -> Path:
+    """Where the persons of households with too many are kept, until the key of the release chooses among them."""
+    return workspace.counts / f"{table}.crowded.parquet"
+
+
+def _set_aside(job: Job, counted: CountTable, tau: int, persons: Path) -> None:
+    """Counts the households that need no choice, and keeps the persons of the others."""
+    count_table(job.engine, counted, None, persons, _uncrowded_file(job.workspace, counted.name), uncrowded=tau)
+    people = crowded(taken(counted, None), tau)
+    job.engine.write(people, crowded_file(job.workspace, counted.name), rows=persons)
+
+
+def _uncrowded_file(workspace: Workspace, table: str) -> Path:
+    return workspace.counts / f"{table}.uncrowded.parquet"
+
+
+def choose(problem: PHSafeProblem, job: Job, noise: NoiseSource) -> None:
+    """Chooses by the key of the release who counts of households with too many persons, and counts them.
+
+    The key of the choice is derived from that of the release under a name that no measurement has, and so independent
+    of all noise; a run that goes on after a crash chooses the same persons. Other than noise it is not bound to the
+    records: it is one rule for all of them, as the proof has it, and each release has a key of its own.
+    """
+    of_no_records = replace(noise, records_fingerprint="00" * 32)
+    key = of_no_records.stream(CHOICE_LEVEL, CHOICE).words(0, KEY_WORDS).tobytes()
+    folder = private_folder(job.workspace.scratch)
+    for counted in {query.table: query.counted for query in problem.queries}.values():
+        into, waiting = counts_file(job.workspace, counted.name), crowded_file(job.workspace, counted.name)
+        if not waiting.exists():
+            continue
+        chosen, counts = folder / f"chosen-{counted.name}.parquet", folder / f"counts-{counted.name}.parquet"
+        write_parquet(kept_by_key(pq.read_table(waiting), problem.settings.tau[counted.name], key), chosen)
+        count_table(job.engine, counted, None, chosen, counts)
+        both = [pq.read_table(_uncrowded_file(job.workspace, counted.name)), pq.read_table(counts)]
+        write_parquet(pa.concat_tables([both[0], both[1].cast(both[0].schema)]), into)
+        for file in (waiting, chosen, counts):
             file.unlink()
 
 
@@ -79,6 +138,8 @@ def true_counts(problem: PHSafeProblem, workspace: Workspace, query: CountQuery)
 def measure(problem: PHSafeProblem, job: Job, noise: NoiseSource) -> None:
     """Draws the noise of every query and adds it."""
     queries = problem.queries
+    if problem.settings.truncation == "keyed":
+        choose(problem, job, noise)
     job.plan.check_measured((query.level, query.name) for query in queries)
     with job.progress.stage("Measuring with noise", len(queries)) as advance:
         for query in queries:

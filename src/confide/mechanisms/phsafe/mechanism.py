@@ -36,9 +36,11 @@ class PHSafe(Mechanism[PHSafeProblem]):
     explain = PHSafeExplained()
     can: ClassVar = {
         "draft": "confide.mechanisms.phsafe.spec:draft_phsafe",
+        "board": "confide.mechanisms.phsafe.board:PHSafeBoard",
         "evaluate": "confide.mechanisms.phsafe.evaluate:evaluate_phsafe",
         "published": "confide.lab.published.safetab:read_people_in_households",
         "residuals": "confide.mechanisms.phsafe.evaluate:residuals",
+        "rehearsal": "confide.mechanisms.phsafe.made_up:PHSafeRehearsal",
     }
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> PHSafeProblem:

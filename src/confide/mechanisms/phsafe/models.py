@@ -81,7 +81,7 @@ def quantile(noisy: float, variance: float, probability: float) -> float:
 def posterior_of_sum(noisy: Sequence[float], variance: Sequence[float], alpha: float = ALPHA) -> PosteriorCount:
     """Mean and quantiles of a sum of independent counts of zero or more.
 
-    One count has closed forms. Counts of which none is near zero have a normal sum. Others are cut into steps of a
+    One count has closed forms. Counts that are all far from zero have a normal sum. Others are cut into steps of a
     64th of the smallest standard deviation and convolved; a step is spread evenly over its width.
     """
     values, variances = np.asarray(noisy, np.float64), np.asarray(variance, np.float64)

@@ -21,8 +21,14 @@ from confide.engines import LocalEngine, Source, format_of
 from confide.errors import Finding, InputError, ParameterError, Place, RunError
 from confide.file_system import private_folder, write_text
 from confide.mechanisms.phsafe.records import SHARED_RULES, check_files
-from confide.mechanisms.phsafe.settings import MOST_PERSONS, PHSafeSettings, Sensitivity, budget_keys
-from confide.mechanisms.phsafe.tables import measured_tables, tables
+from confide.mechanisms.phsafe.settings import (
+    MOST_PERSONS,
+    PHSafeSettings,
+    Sensitivity,
+    budget_keys,
+    measured_tables,
+    tables,
+)
 from confide.mechanisms.phsafe.tabulate import HouseholdFiles, exact_rows, write_persons, write_units
 from confide.mechanisms.safetab.official import CONFIG_KIND, DEFINITIONS, INFINITE, Budget, OfficialConfig
 from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES
@@ -160,6 +166,23 @@ def read_config(path: Path, sensitivity: Sensitivity = "bureau") -> OfficialConf
     return OfficialConfig(settings, INFINITE in budgets.values(), tuple(every))
 
 
+def config_of(settings: PHSafeSettings) -> dict[str, Any]:
+    """The ``config.json`` that has these settings, which does not say the sensitivity."""
+    names = {definition: name for name, definition in DEFINITIONS.items()}
+    return {
+        BUDGETS: {
+            each.name: {
+                key: settings.budgets.get((each.name, *level), Fraction(0)) for key, level in budget_keys(each).items()
+            }
+            for each in measured_tables()
+        },
+        TAU: {each.name: settings.tau[each.name] for each in measured_tables() if each.tau is not None},
+        "state_filter": list(settings.states),
+        "reader": "csv",
+        "privacy_defn": names[settings.definition],
+    }
+
+
 def _as_errors(findings: Any) -> Iterator[Finding]:
     """Unknown keys inside of budgets and truncation are errors: the layout has exactly its own."""
     for finding in findings:
@@ -208,7 +231,7 @@ def exact_households(
     by themselves, and groups with nobody in them have no row. What only noisy tables could not count is a warning here.
 
     Args:
-        config: The Bureau's ``config.json``, of which the states count.
+        config: The Bureau's ``config.json``; its states count.
         data: The Bureau's folder of data: persons, units and geo.
         out: A new folder for the tables.
         processes: How many processes count; all cores without it.

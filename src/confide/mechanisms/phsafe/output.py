@@ -20,7 +20,7 @@ from confide.exact import exact_text
 from confide.mechanisms.phsafe.layout import EVERYBODY, ITERATION, Counts, ReleaseLayout, is_total
 from confide.mechanisms.phsafe.measure import read_measured
 from confide.mechanisms.phsafe.problem import PHSafeProblem
-from confide.mechanisms.phsafe.tables import CountTable, ShellCell, averages, tables
+from confide.mechanisms.phsafe.settings import CountTable, ShellCell, averages, tables
 from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.figure_noise import Draw
 from confide.releases.folder import ReleaseWriter, SealedRelease

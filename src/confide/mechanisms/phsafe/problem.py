@@ -11,9 +11,8 @@ from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
 from confide.inputs.records import fingerprint_of_files
 from confide.mechanisms.phsafe.records import COLUMNS, check_columns, check_files
-from confide.mechanisms.phsafe.settings import CountQuery, PHSafeSettings
+from confide.mechanisms.phsafe.settings import NATION, NATION_CODE, STATE, CountQuery, PHSafeSettings, iterations_of
 from confide.mechanisms.phsafe.spec import PHSafeSpec
-from confide.mechanisms.phsafe.tables import NATION, NATION_CODE, STATE, iterations_of
 from confide.mechanisms.phsafe.tabulate import HouseholdFiles, housing_units
 from confide.privacy import Neighbours, PrivacyUnit, budget_of
 from confide.releases.mechanism import Job
@@ -151,6 +150,7 @@ def _facts(problem: PHSafeProblem) -> dict[str, Any]:
         "asked_states": list(settings.states),
         "sensitivity": settings.sensitivity,
         "truncation": {table: settings.tau[table] for table in tables if table in settings.tau},
+        **({} if settings.truncation == "bureau" else {"truncation_rule": settings.truncation}),
         "queries": [
             {
                 "table": query.table,

@@ -13,8 +13,15 @@ from pydantic import Field
 from confide.documents import load_shipped
 from confide.errors import Finding, InputError
 from confide.mechanisms.phsafe.official import FILES, find_files, read_config, states_of
-from confide.mechanisms.phsafe.settings import MOST_PERSONS, PHSafeSettings, Sensitivity, budget_keys
-from confide.mechanisms.phsafe.tables import measured_tables, table
+from confide.mechanisms.phsafe.settings import (
+    MOST_PERSONS,
+    PHSafeSettings,
+    Sensitivity,
+    Truncation,
+    budget_keys,
+    measured_tables,
+    table,
+)
 from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder
 from confide.mechanisms.safetab.program import OfficialProgram, SummedSpec
 from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES
@@ -47,6 +54,11 @@ class PHSafePart(spec.Part):
         "bureau",
         description="How far a person can move a count. bureau: as the Census Bureau's program reckons, 2 tau + 2; "
         "household: whatever changes lies in one household, which needs half the variance or less.",
+    )
+    truncation: Truncation = Field(
+        "bureau",
+        description="Who counts of a household with more than tau persons. bureau: by a public rule, as in the Census "
+        "Bureau's program, so that whoever knows a household knows who is left out; keyed: by the key of the release.",
     )
 
 
@@ -94,6 +106,7 @@ class PHSafeSpec(SummedSpec):
             tuple(sorted(self.phsafe.states)),
             budgets,  # type: ignore[arg-type]
             tau,
+            self.phsafe.truncation,
         )
 
     def problems_of_parts(self) -> Iterator[spec.Problem]:

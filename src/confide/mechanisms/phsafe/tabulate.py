@@ -8,7 +8,8 @@
 
 with whole numbers as binary digits and the parts joined by commas; ``copy`` numbers rows that are alike, from 1. So
 which persons are kept depends on the rows of the household alone, and one person more changes the kept ones by at most
-one in and one out (``docs/proofs/phsafe.md``, Lemma 1). It is the Census Bureau's rule.
+one in and one out (``docs/proofs/phsafe.md``, Lemma 1). It is the Census Bureau's rule. With ``truncation = "keyed"``
+the rank is an HMAC with a key of the release, and persons of crowded households are counted when there is one.
 
 The counts of a table have the columns ``state``, ``group`` (A to G), ``origin`` (H or I) and ``cell_K`` for each
 interior cell K; both iterations are empty where a record is in none of that level.
@@ -16,9 +17,12 @@ interior cell K; both iterations are empty where a record is in none of that lev
 
 from __future__ import annotations
 
+import hmac
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +30,7 @@ import pyarrow as pa
 from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier, literal
-from confide.mechanisms.phsafe.tables import (
+from confide.mechanisms.phsafe.settings import (
     NATION,
     PERSONS,
     STATE,
@@ -135,6 +139,36 @@ def kept(persons: str, tau: int) -> str:
     )
 
 
+def crowded(persons: str, tau: int) -> str:
+    """SQL for the rows of ``persons`` in households that have too many."""
+    return f'SELECT * FROM ({persons}) AS taken QUALIFY count(*) OVER (PARTITION BY "MAFID") > {tau}'
+
+
+def kept_by_key(rows: pa.Table, tau: int, key: bytes) -> pa.Table:
+    """Of each household the rows whose rank is smallest, by HMAC-SHA256 of a secret key over the same content.
+
+    Which they are depends on the rows of the household and on the key alone, so that Lemma 1 holds for every key.
+
+    Args:
+        rows: All rows of these households.
+        tau: How many are kept of each.
+        key: 32 bytes that nobody knows.
+
+    Returns:
+        The rows that count.
+    """
+    copies: Counter[tuple[Any, ...]] = Counter()
+    ranked: dict[int, list[tuple[bytes, int]]] = {}
+    contents = zip(*(rows.column(name).to_pylist() for name in PERSON_COLUMNS), strict=True)
+    for place, content in enumerate(contents):
+        copies[content] += 1
+        text = "|".join(map(str, (*content, copies[content])))
+        rank = hmac.digest(key, text.encode(), "sha256")
+        ranked.setdefault(content[PERSON_COLUMNS.index("MAFID")], []).append((rank, place))
+    places = sorted(place for of_household in ranked.values() for _, place in sorted(of_household)[:tau])
+    return rows.take(pa.array(places, pa.int64()))
+
+
 def taken(counted: CountTable, tau: int | None) -> str:
     """SQL for the rows that a table counts, over the view ``rows``; ``tau`` is none where nobody is left out."""
     rows = f"SELECT * FROM rows WHERE {sql_of(counted.universe)}"
@@ -166,10 +200,16 @@ def counting(counted: CountTable, rows: str, cells: Mapping[int, str], number: s
     return f"SELECT state, {grouped}, {sums} FROM ({rows}) AS counted{of_units} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
 
 
-def count_table(engine: Engine, counted: CountTable, tau: int | None, rows: Path, into: Path) -> None:
-    """Writes the counts of a table; ``rows`` are the persons or the units."""
+def count_table(
+    engine: Engine, counted: CountTable, tau: int | None, rows: Path, into: Path, *, uncrowded: int | None = None
+) -> None:
+    """Writes the counts of a table; ``rows`` are the persons or the units. ``uncrowded``: of households that have no
+    more than so many persons in the universe of the table."""
     cells = {cell.code: any_of(cell.where) for cell in counted.interior}
-    engine.write(counting(counted, taken(counted, tau), cells), into, rows=rows)
+    wanted = taken(counted, tau)
+    if uncrowded is not None:
+        wanted = f'SELECT * FROM ({wanted}) AS taken QUALIFY count(*) OVER (PARTITION BY "MAFID") <= {uncrowded}'
+    engine.write(counting(counted, wanted, cells), into, rows=rows)
 
 
 # Counts as arrays: areas, iterations and cells.

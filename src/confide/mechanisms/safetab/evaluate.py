@@ -60,7 +60,7 @@ Numbers = npt.NDArray[np.float64]
 _SMALLEST = 300.0
 """Values with a probability below exp(−300) of the largest are left out."""
 _NEGLIGIBLE = 50.0
-"""The same for sums of draws, of which only the mean of the absolute value is asked."""
+"""The same for sums of draws, where only the mean of the absolute value is asked."""
 
 
 class NoiseMass:

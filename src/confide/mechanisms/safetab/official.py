@@ -8,6 +8,7 @@ more than three thresholds; a key that nobody knows is a warning, because it may
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -20,6 +21,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonS
 
 from confide.documents import Document, FileKind, Loaded, Part, Problem, read
 from confide.errors import Finding, InputError, ParameterError, Place
+from confide.exact import exact_text
 from confide.mechanisms.safetab.settings import (
     LARGEST_THRESHOLD,
     MOST_RACE_CODES,
@@ -28,6 +30,7 @@ from confide.mechanisms.safetab.settings import (
     REGION_TYPES,
     STATES,
     US_REGIONS,
+    GroupSettings,
     LevelSettings,
     SafeTabSettings,
 )
@@ -384,6 +387,50 @@ def _warnings(document: Document) -> Iterator[Finding]:
     """What is odd, but harmless."""
     if document.values.get("reader") == "cef":
         yield Finding.of("config-reader/cef", where=document.place("reader"), severity="warning")
+
+
+def config_of(settings: SafeTabSettings) -> dict[str, Any]:
+    """The ``config.json`` that has these settings: what :func:`read_config` reads."""
+    budgets = {(level.region_type, level.iteration_level): level.budget for level in settings.levels}
+    steps = {(level.region_type, level.iteration_level): list(level.thresholds) for level in settings.levels}
+    return {
+        **config_of_passes(settings),
+        "privacy_budget_p_stage_1_fraction": settings.stage_1_fraction,
+        "zero_suppression_chance": settings.zero_suppression,
+        **{key: budgets.get(level, Fraction(0)) for level, key in BUDGETS.items()},
+        THRESHOLDS: {key: steps.get(level, [0, 0, 0]) for key, level in LEVELS.items()},
+    }
+
+
+def config_of_passes(settings: GroupSettings[Any]) -> dict[str, Any]:
+    """What the configurations of SafeTab-P and SafeTab-H have in common."""
+    names = {definition: name for name, definition in DEFINITIONS.items()}
+    return {
+        "privacy_defn": names[settings.definition],
+        "max_race_codes": settings.max_race_codes,
+        "allow_negative_counts": settings.negative_counts,
+        "run_us": bool(settings.states),
+        "run_pr": settings.puerto_rico,
+        "reader": "csv",
+        "state_filter_us": list(settings.states or STATES),
+    }
+
+
+def config_text(values: Mapping[str, Any]) -> str:
+    """The text of a configuration, with every number as it is. Raises for numbers that have no last decimal."""
+    written: dict[str, str] = {}
+
+    def kept(value: Any) -> str:
+        text = "Infinity" if value == INFINITE else exact_text(value)
+        if "/" in text:
+            raise ParameterError("config-number/no-decimal", found=text[:60])
+        written[f'"{len(written)}\\u0000"'] = text
+        return f"{len(written) - 1}\0"
+
+    text = json.dumps(values, default=kept, indent=2)
+    for mark, number in written.items():
+        text = text.replace(mark, number, 1)
+    return text + "\n"
 
 
 def filter_of(path: Path) -> tuple[tuple[str, ...], bool]:

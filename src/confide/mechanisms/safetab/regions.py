@@ -40,7 +40,7 @@ DIGITS = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4, "PLACEFP"
 """The columns that are read, and the digits of each."""
 
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
-"""The columns of which a block's code of 15 digits is made."""
+"""The columns that make up a block's code of 15 digits."""
 
 BLOCK_DIGITS = 15
 NO_AREA = -1

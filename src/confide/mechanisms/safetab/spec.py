@@ -233,7 +233,7 @@ def pass_problems(part: GroupPassPart) -> list[spec.Problem]:
 
 
 def level_problems(levels: Sequence[GroupLevelPart], part: GroupPassPart) -> list[spec.Problem]:
-    """Levels that stand there twice, or are of a pass that is not asked for."""
+    """Levels that are there twice, or are of a pass that is not asked for."""
     problems = []
     seen = set()
     for position, level in enumerate(levels):

@@ -480,7 +480,7 @@ def margin_of_sum(law: NoiseDistribution, cells: int, probability: Fraction) -> 
 
 @lru_cache(maxsize=256)
 def excess_of_sum(law: NoiseDistribution, cells: int, probability: Fraction) -> int:
-    """How far a sum of counts of which those below zero were set to zero may be above the truth.
+    """How far a sum of counts may be above the truth, after those below zero were set to zero.
 
     A count that was set to zero is at most ``c + max(X, 0)`` where it was ``c``. So the sum exceeds the true one by no
     more than ``max(X_1, 0) + ... + max(X_k, 0)``, and this is at most what is returned with the probability

@@ -52,10 +52,11 @@ class SafeTabH(Mechanism[SafeTabHProblem]):
     explain = SafeTabHExplained()
     can: ClassVar = {
         "draft": "confide.mechanisms.safetab_h.spec:draft_safetab_h",
+        "board": "confide.mechanisms.safetab_h.board:SafeTabHBoard",
         "evaluate": "confide.mechanisms.safetab_h.evaluate:evaluate_safetab_h",
         "published": "confide.lab.published.safetab:read_household_groups",
         "residuals": "confide.mechanisms.safetab_h.evaluate:residuals",
-        "rehearsal": "confide.mechanisms.safetab_h.audit:SafeTabHRehearsal",
+        "rehearsal": "confide.mechanisms.safetab_h.records:SafeTabHRehearsal",
         "audit": "confide.lab.risk.privacy_audit.of_mechanisms:SafeTabHAudit",
     }
 

@@ -21,8 +21,7 @@ from confide.mechanisms.safetab.codes import CodeLists, stability
 from confide.mechanisms.safetab.problem import AreasOfLevel, GroupProblem, facts_of_groups, plan_of_groups, read_inputs
 from confide.mechanisms.safetab.regions import Regions
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
-from confide.mechanisms.safetab_h.group_totals import GroupTotals, read_totals
-from confide.mechanisms.safetab_h.records import HOUSEHOLDS
+from confide.mechanisms.safetab_h.records import HOUSEHOLDS, GroupTotals, read_totals
 from confide.mechanisms.safetab_h.settings import (
     FAMILIES,
     TABLES,
@@ -86,6 +85,8 @@ class HouseholdGroups(AreasOfLevel):
     stability: int
     group: Integers
     """The numbers of the groups with a published total, sorted."""
+    count: Integers
+    """These totals."""
     tables: Mapping[FamilyName, GroupTables]
     """Of household type and of tenure, where they have a budget."""
 
@@ -163,6 +164,7 @@ def household_groups(
         iterations=iterations,
         stability=degree,
         group=here.area * len(iterations) + np.searchsorted(iterations, here.iteration),
+        count=here.count,
         tables=tables,
     )
 

@@ -144,7 +144,7 @@ class Attacker:
             The least and the largest value of each cell; of a published one its value twice.
 
         Raises:
-            DoesNotAddUpError: No figures could stand in the suppressed cells: the table does not add up.
+            DoesNotAddUpError: No figures fit into the suppressed cells: the table does not add up.
 
         >>> from confide.mechanisms.suppression.structure import TableDimensions, flat, link
         >>> row = link([TableDimensions("row", (flat("sex", ["f", "m"]),))]).structure

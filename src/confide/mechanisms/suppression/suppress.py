@@ -169,7 +169,7 @@ def pose(
 
 
 def _alone(linked: LinkedTables, single: Flags, value: Integers, who: Integers | None) -> Flags:
-    """Kinds of people of which there is one, who is alone in a listed cell too: that person knows that nobody else is
+    """Kinds of people with one person, who is alone in a listed cell too: that person knows that nobody else is
     of the kind. (Others who are the only ones of their kind do not know that.) Without records, only where a cell of
     one person leaves a single kind that is in no cell of nobody."""
     alone = np.zeros(len(single), np.bool_)

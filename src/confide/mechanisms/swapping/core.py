@@ -536,7 +536,7 @@ def swap_records(
     columns: Columns | None = None,
     schema: Schema | str | Path | None = None,
 ) -> pa.Table:
-    """The records with the places of swapped households exchanged: the same rows, in the same order, of which the block
+    """The records with the places of swapped households exchanged: the same rows, in the same order; of each the block
     and the columns to be carried are new.
 
     The result is a function of the arguments: shuffled rows give the same rows, shuffled.

@@ -1,4 +1,4 @@
-"""The mechanism ``swapping``, from top to bottom: tables and records of which some households exchanged their places.
+"""The mechanism ``swapping``, from top to bottom: tables and records after some households exchanged their places.
 
     records ─► people and households ─► swap (keyed) ─► the same people, elsewhere ─► exact counts, records
 

@@ -87,7 +87,7 @@ DIGITS = 6
 
 
 def stated_guarantee(settings: swapping_spec.SwapSettings) -> dict[str, Any]:
-    """The loss of a permutation in numbers: as it stands in the plan."""
+    """The loss of a permutation in numbers: as the plan says it."""
     b, p = settings.largest_stratum, settings.rate
     return {
         "definition": "pure",

@@ -155,7 +155,7 @@ class SwappingOutput(spec.TabularOutput):
 
 
 class SwappingSpec(spec.Spec):
-    """Tables of records of which some households have exchanged their places."""
+    """Tables of records after some households have exchanged their places."""
 
     data: SwappingData
     swapping: SwappingPart
@@ -421,7 +421,7 @@ def load_settings(name: str, base: Path | None = None, **changes: Any) -> SwapSe
 
 
 def settings_values(name: str, base: Path | None = None, where: Place = NOWHERE) -> dict[str, Any]:
-    """The values that stand in the file; ``where`` is the place that names it."""
+    """The values in the file; ``where`` is the place that names it."""
     return load_named(name, base or Path(), SwapSettingsFile, kind=SETTINGS, where=where).value.swapping.given()
 
 

@@ -309,7 +309,7 @@ def choices_at(source: WordSource, coordinates: Integers, probabilities: Sequenc
 
 
 def random_order(source: WordSource, count: int) -> Integers:
-    """All numbers below ``count`` in an order of which each is as likely."""
+    """All numbers below ``count`` in an order; every order is as likely."""
     coordinates = np.arange(count, dtype=np.uint64)
     return np.lexsort((source.extension(coordinates, 1), source.extension(coordinates, 0))).astype(np.int64)
 
@@ -317,7 +317,7 @@ def random_order(source: WordSource, count: int) -> Integers:
 def shuffled(source: WordSource, group: Integers, coordinates: Integers) -> Integers:
     """The positions in an order that has the groups one after the other, each shuffled: all its orders are as likely.
 
-    Exactly so: elements are in the order of infinitely many bits, of which as many are read as tell them apart.
+    Exactly so: elements are in the order of infinitely many bits; as many are read as tell them apart.
     """
     keys: list[npt.NDArray[np.uint64]] = []
     while True:

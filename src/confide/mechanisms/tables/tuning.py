@@ -1,6 +1,6 @@
 """The board of a programme of tables: what its budget buys, and what accuracy costs, before any is spent.
 
-A *row* is a table on one of its levels. It has a part of the budget, b, of which each of the m margins of the table
+A *row* is a table on one of its levels. It has a part of the budget, b, and of that each of the m margins of the table
 takes b/m; so the noise of its cells, and their noise margin, follow from b alone (pooled, from the parts of all tables
 that contain the cross-classification). What follows from what: :mod:`confide.releases.boards`. In the spec the
 parts are the weights of tables and of their levels.

@@ -64,7 +64,7 @@ SMALLEST = 1e-12
 KNOWN = 1e-9
 """A variance below this part of another is none."""
 UNDETERMINED = 1e-6
-"""A count of which the measurements leave more than this part open is determined by none of them."""
+"""No measurement determines a count if they leave more than this part of it open."""
 EXACT_BELOW = 1.5
 """From this variance parameter on, the variance of a discrete Gaussian is the parameter itself, to ten digits."""
 MOST_KEPT = 2048

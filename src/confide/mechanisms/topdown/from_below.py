@@ -365,7 +365,7 @@ LEAST_SLACK = Fraction(1, 100)
 def with_limited_first(strategy: Strategy, level: LevelStrategy) -> LevelStrategy:
     """The level with the passes that are made: under tree evidence, the root has one more before its last.
 
-    It settles the groups of the query that the frame limits, such as the types of group quarters, from what is told of
+    It settles the groups of the query that the frame limits, such as the types of group quarters, from what is known of
     them alone. All cells at once would settle them from thousands of cells that are mostly zero: none of these can be
     estimated below zero, so that small groups come out too large, the more so the more precisely cells are known.
     """

@@ -44,7 +44,7 @@ class NodeRules:
     law_passes: tuple[int, ...] = ()
     """The passes whose objective is a law of cells."""
     second_look: bool = False
-    """Whether the last pass is made twice, the second time with what the first one tells of the sizes of the units."""
+    """Whether the last pass is made twice, the second time with what the first one says of the sizes of the units."""
 
 
 @dataclass(frozen=True, eq=False)

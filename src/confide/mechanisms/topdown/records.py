@@ -395,7 +395,7 @@ def agrees_nearly_everywhere(column: Integers, records: Integers) -> bool:
 def frame_columns_that_tell(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
     """Columns of the block table that agree nearly everywhere with a number of records that is not public.
 
-    Those of an invariant that the frame tells are the number of records by intention. Columns of which presence alone
+    Those of an invariant that the frame states are the number of records by intention. Columns whose presence alone
     is used are zeros and ones, which tell no more.
     """
     constraints = problem.strategy.constraints

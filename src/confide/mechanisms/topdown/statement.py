@@ -204,8 +204,8 @@ def _left_out(names: Sequence[str], m: Messages) -> Iterator[str]:
 #
 # An invariant is of one of three kinds: figures of the frame; an answer about the records that the frame tells too; an
 # answer about the records that only they tell. The first is not about the records. The other two equal counts of the
-# records and are outside the promise (``docs/proofs/accounting.md``, section 6): data sets that differ in them are told
-# apart with certainty.
+# records and are outside the promise (``docs/proofs/accounting.md``, section 6): anybody tells data sets that differ in
+# them apart with certainty.
 
 
 def invariants(plan: Plan, text: Messages | None = None) -> list[str]:

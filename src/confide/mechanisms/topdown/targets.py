@@ -339,7 +339,7 @@ def _kind_of_cell(sectors: Sectors, cell: SectorCount) -> tuple[bytes, tuple[flo
 def price_list(margins: Iterable[int], chance: Fraction = CHANCE) -> list[Mapping[str, float]]:
     """What it costs to publish one query on one level within ±m, all cells of all units, without the help of others.
 
-    ρ = (z/m)², since noise of variance σ² costs 1/σ² between records of which one changes, and z·σ is the margin.
+    ρ = (z/m)², since noise of variance σ² costs 1/σ² where one record changes, and z·σ is the margin.
 
     Args:
         margins: The margins m.

@@ -83,13 +83,13 @@ class WhatIsLeft:
 
     @property
     def limited(self) -> tuple[PartLeft, ...]:
-        """The parts of which less than the promise is left. Of the levels whose unit is given away the finest is
+        """The parts that keep less than the promise. Of the levels whose unit is given away the finest is
         named: it tells those above."""
         away = [part for part in self.places.values() if not part.claimed]
         return (*away[-1:], *(part for part in self.attributes.values() if part.holding is not Holding.HOLDS))
 
     def as_dict(self) -> dict[str, Any]:
-        """The parts of which less than the promise is left; empty where all of it is."""
+        """The parts that keep less than the promise; empty where all keep all of it."""
         return {
             kind: limited
             for kind, parts in (("attributes", self.attributes), ("places", self.places))

@@ -377,7 +377,7 @@ class Ledger:
         return self._record(ledger_entries.Sealed(run_id=run_id, manifest_sha256=manifest_sha256))
 
     def void(self, run_id: str, reason: str) -> Reservation:
-        """Give up a run of which nothing was drawn; its cost goes back to the budget.
+        """Give up a run that has drawn nothing; its cost goes back to the budget.
 
         Args:
             run_id: The run, as its entry names it.

@@ -65,7 +65,7 @@ def unique_keys(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     Args:
         name: The name of the table.
         columns: These columns.
-        rows: Texts of which no two may be the same: those of each row, or for each variable its labels and the total's.
+        rows: Texts that must all differ: those of each row, or for each variable its labels and the total's.
 
     Returns:
         The check: without it, two figures would stand for one cell.
@@ -333,7 +333,7 @@ def _rows_of(path: Path, schema: pa.Schema) -> RowsInOrder:
 
 
 def _exact(rows: pa.Table) -> pa.Table:
-    """The same rows with the bits of numbers that are not whole, of which one may be no number, and equal to none."""
+    """The same rows with the bits of numbers that are not whole: one that is no number is equal to none."""
     bits = {4: pa.int32(), 8: pa.int64()}
     for place, column in enumerate(rows.columns):
         if pa.types.is_floating(column.type):

@@ -334,7 +334,7 @@ def levels_of(geography: GeographyPart) -> list[str]:
 
 
 def level_problems(tables: Iterable[Any], geography: GeographyPart, *, nested: bool = False) -> Iterator[Problem]:
-    """Levels of tables that there are none of, and those that stand twice.
+    """Levels of tables that there are none of, and those that are there twice.
 
     Args:
         tables: The parts of a spec that ask for tables.

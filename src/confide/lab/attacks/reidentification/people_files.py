@@ -594,7 +594,7 @@ def make_attacker(
 def _with_errors(
     age: Integers, settings: AttackerSettings, which: np.random.Generator, way: np.random.Generator
 ) -> Integers:
-    """Ages of which some are off by so many years, up or down."""
+    """Ages, some of them off by so many years, up or down."""
     wrong = which.random(len(age)) < float(settings.age_error)
     step = np.where(way.random(len(age)) < 0.5, -settings.age_years, settings.age_years)
     shifted = np.where(age + step < 0, age + settings.age_years, age + step)

@@ -571,7 +571,7 @@ class BoundAttack:
 
     @property
     def triples_recovered(self) -> int:
-        """Triples of which all three counts are known."""
+        """Triples whose three counts are all known."""
         return int(np.count_nonzero(self.f.known & self.m.known & self.t.known & self.consistent))
 
 

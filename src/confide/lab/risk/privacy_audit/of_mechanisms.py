@@ -93,7 +93,7 @@ def one_in_each(places: Sequence[Mapping[str, Any]], column: str) -> pa.Table:
 
 
 def canary_places(form: RecordForm, number: int) -> list[dict[str, Any]]:
-    """Records of which no two are counted in the same count of one measurement: each has that count to itself.
+    """Records such that no two are counted in the same count of one measurement: each has that count to itself.
 
     The measurement is the coarsest that has counts enough: records that it keeps apart are kept apart by all finer ones
     too, so that canaries own as many counts as they can. Place k is in the unit k mod U of U, and in the cell

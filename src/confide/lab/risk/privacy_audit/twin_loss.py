@@ -161,7 +161,7 @@ def _one_count(law: ReleaseNoise, difference: int, factor: float) -> tuple[Float
     return losses[there], mass[there] / mass.sum()
 
 
-# The counts in which two made-up files differ, and what a trial tells of them.
+# The counts in which two made-up files differ, and what a trial shows of them.
 
 
 Key = tuple[str, str]

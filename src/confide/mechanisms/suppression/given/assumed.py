@@ -1,7 +1,7 @@
-"""What the columns of a table are that nobody has named: found by common names, told, and never passed over.
+"""What the columns of a table are that nobody has named: found by common names, listed, and never passed over.
 
 One column has the figures, under a name that says so, and perhaps others have statuses, contributors, costs or levels.
-All others are variables, none with a hierarchy, whose total is called as totals commonly are (:func:`assumed`). Where a
+All others are variables, none with a hierarchy, whose total has a usual name (:func:`assumed`). Where a
 table is described, what the description leaves out is found in the same way (:func:`completed`), and a column that is
 used for nothing is refused until it is described or ignored: contributors that are overlooked are firms that are
 published. A code that is the sum of others is a total under a name that nobody could guess: protected as if it were
@@ -202,7 +202,7 @@ def completed(
 SAID = {"total", "parts", "hierarchy", "also", "adds_up"}
 """Keys that say how a variable adds up."""
 BESIDE = ("contributors", "largest", "decided", "cost", "lower", "upper", "sliding")
-"""Keys for columns that stand beside the figures."""
+"""Keys for columns beside the figures."""
 
 
 def _rows_of(path: Path, text: description.TableText) -> tuple[dict[str, list[str]], str]:
@@ -315,7 +315,7 @@ DEVANAGARI = frozenset(map(chr, range(0x900, 0x980)))
 
 
 def _times(path: Path, rows: Mapping[str, Sequence[str]], asked: Sequence[str]) -> list[Finding]:
-    """Years and the like that would be added up, and of which nobody says that they should be."""
+    """Years and the like that would be added up, although nobody says that they should be."""
     return [
         Finding.of(
             "time-added-up",

@@ -148,7 +148,7 @@ class TableInput:
     file: Path
     data: Path | None
     assumed: bool = False
-    """Whether nobody wrote it: the table was taken for what such tables commonly are."""
+    """Whether nobody wrote it: Confide assumed what such tables usually have."""
     hierarchies: Mapping[str, Mapping[str, Parts]] = field(default_factory=dict)
     """For each variable its hierarchies by name, those of files with them; the first is the one called as nothing."""
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -57,7 +57,7 @@ class GivenTablesProblem(programme.SuppressionProblem):
 
     @property
     def magnitude(self) -> bool:
-        """Whether the figures are sums of contributions and no counts: contributors, or contributions, stand beside
+        """Whether the figures are sums of contributions and no counts: contributors, or contributions, are given beside
         them, or a rule asks for some."""
         return _are_magnitudes(self.spec, self.rows)
 
@@ -153,7 +153,7 @@ def _published(given: TableInput, variable: Variable) -> PublishedCodes:
 
 
 def _require_rule(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> None:
-    """Refuses tables of which nothing could be primary: neither a rule nor anything beside the figures says so."""
+    """Refuses tables without any cell that could be primary: neither a rule nor anything beside the figures says so."""
     part = spec.suppression
     beside = [(t.text.decided, t.text.apriori, t.text.lower, t.text.upper, t.text.sliding) for t in rows]
     if part.threshold is None and part.dominance is None and part.p is None and not any(map(any, beside)):
@@ -180,8 +180,8 @@ def describe_given(
     ignore: Sequence[str] = (),
 ) -> TableInput:
     """The description of tables that are to be protected, complete: what nobody has named is found by common names,
-    whether there is a description or none. ``value``, ``totals``, ``hierarchies`` and ``ignore`` are what somebody says
-    besides."""
+    whether there is a description or none. ``value``, ``totals``, ``hierarchies`` and ``ignore`` are what somebody
+    also says."""
     plain = path.is_file() and path.suffix.lower() in (".csv", ".parquet") and not path.with_suffix(".toml").is_file()
     if not plain:
         return completed(describe(path), value, totals or (), hierarchies, ignore)

@@ -257,7 +257,7 @@ FOLDER = "measurements"
 DP_QUERY, CONSTRAINT, UNIT = "DPQuery", "Constraint", "Unit"
 MEASURED_SUFFIX, CONSTRAINT_SUFFIX = "_dpq", "_con"
 TOGETHER = "+"
-"""Between the ids of units of which only the sum is known."""
+"""Between the ids of units where only their sum is known."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,7 @@ WORDS = {
 }
 TITLE = "How far off a figure may be: expected errors from the plan alone"
 TENTH = 0.1 / 0.7978845608028654
-"""A figure of which this part is its standard deviation is off by a tenth of itself on average."""
+"""A figure whose standard deviation is this part of it is off by a tenth of itself on average."""
 LOOSE = 1.0
 """An area with the noise of more single blocks than this was not measured as a whole: its margin is an upper one."""
 GAPS = ("line", "label", "sd", "margin_90", "expected_error", "expected_percent")

@@ -2,7 +2,7 @@
 
 Records are whole and non-negative by being records. From them and the geography in the table of blocks, everything else
 is made again and compared: the lines of the other layout one by one, each table unit by unit. Bounds, structural zeros
-and what the frame tells are checked in every block. Records are read once, in batches, and kept as sparse counts.
+and what the frame says are checked in every block. Records are read once, in batches, and kept as sparse counts.
 """
 
 from __future__ import annotations
@@ -444,7 +444,7 @@ class _Records:
 
 
 def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.Table) -> Iterator[Check]:
-    """Structural zeros, bounds and what the frame tells, in every block."""
+    """Structural zeros, bounds and what the frame says, in every block."""
 
     def of(*conditions: dict[str, list[Any]]) -> Integers:
         """How many records of each block meet each condition: blocks x conditions."""
