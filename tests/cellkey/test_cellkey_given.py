@@ -26,7 +26,7 @@ from tests.kits.cellkey import (
     with_count,
 )
 from tests.kits.cellkey_areas import looked_up
-from tests.kits.forged import failed, restated
+from tests.kits.forged import failed, rehash
 from tests.kits.labelled import read_labelled
 from typer.testing import CliRunner
 
