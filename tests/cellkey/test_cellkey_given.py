@@ -261,5 +261,5 @@ def test_a_forged_table_is_found(answer: object, tmp_path: Path, change: object,
     forged = change(pq.read_table(copy / "tables/cells.parquet"))  # type: ignore[operator]
     pq.write_table(forged, copy / "tables/cells.parquet")
     pyarrow.csv.write_csv(forged, copy / "tables/cells.csv")
-    restated(copy)
+    rehash(copy)
     assert name in failed(copy)
