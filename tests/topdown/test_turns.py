@@ -167,6 +167,23 @@ def test_limits_are_kept_until_what_is_held_refines_them(seed: int) -> None:
     assert np.array_equal(counts.sum(axis=1), node.parent)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_limits_that_do_not_bind_are_full_tables_without_what_is_impossible(seed: int) -> None:
+    node, truth = node_of(seed, 3.0)
+    kinds = GROUPS["kind"][node.support]
+    there = np.zeros((3, CHILDREN), np.int64)
+    np.add.at(there, kinds, truth)
+    there[:, 0] = there[:, 0] > 0
+    # The first child has nobody of the first kind, and one of the others may have all of them.
+    there[0, 0] = 0
+    wide = Limits(np.zeros_like(there), np.where(there > 0, 10**6, 0))
+    counts, tally = estimate(replace(node, limits={"kind": wide}), TWO)
+    assert set(tally.outcomes) <= {"dual newton", "forced"}
+    assert np.array_equal(counts.sum(axis=1), node.parent)
+    for kind, child in np.argwhere(there == 0):
+        assert not counts[kinds == kind, child].any()
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_counts_that_another_release_has_given_are_kept_exactly(seed: int) -> None:
     """They are held before the first pass: in every child, and at a root, where they say who there can be."""

@@ -51,10 +51,14 @@ class FullTables:
     held: Integers | None
     queries: tuple[MeasuredQuery, ...]
     children: int
+    present: np.ndarray | None = None
+    """Where nothing is held, the children in which a group may have anybody: groups x children."""
 
     @cached_property
     def layout(self) -> TableLayout:
         """Where the variables are."""
+        if self.held is None and self.present is not None:
+            return TableLayout(self.group, self.present)
         if self.held is None:
             return TableLayout(np.zeros(len(self.group), np.int64), np.ones((1, self.children), np.bool_))
         return TableLayout(self.group, self.held > 0)
@@ -71,6 +75,8 @@ class FullTables:
         if self.held is not None:
             exact = self.held.astype(np.float64)
             bounds, allowed = (GroupBounds("held", self.group, exact, exact),), (self.held > 0)[self.group]
+        elif self.present is not None:
+            allowed = np.asarray(self.present[self.group], np.bool_)
         return NodeProblem(self.parent, allowed, self.queries, bounds)
 
 

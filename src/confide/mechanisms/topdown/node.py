@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import Finding, Place
-from confide.estimation.active_set import InfeasibleError
+from confide.estimation.active_set import VIOLATION, InfeasibleError
 from confide.estimation.full_tables import FullTables, round_tables, solve_tables
 from confide.estimation.least_squares import SolveReport, estimate_totals, quantised, solve
 from confide.estimation.node_problem import CellLaw, ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
@@ -238,6 +238,37 @@ def _sums_of(groups: Integers, counts: Integers) -> Integers:
     return sums
 
 
+def _without_limits(
+    problem: FullTables, allowed: Booleans, limits: Mapping[str, Integers]
+) -> tuple[Floats, SolveReport] | None:
+    """The optimum with the zeros of limits alone, (classes, children): if it keeps the limits, it is theirs. Limited
+    groups are tables then, of which the rows are known. None where that is another form of problem."""
+    if len(limits) != 1 or not allowed.any(axis=1).all() or (problem.held is not None and problem.children > 1):
+        return None
+    (groups,) = limits.values()
+    order = np.argsort(groups, kind="stable")
+    if problem.held is not None:
+        order = np.arange(len(groups))
+    present, own = np.unique(groups[order], return_inverse=True)
+    rows = np.searchsorted(groups[order], present) if problem.held is None else None
+    inside = replace(
+        problem,
+        parent=None if problem.parent is None else problem.parent[order],
+        group=problem.group if rows is None else own.reshape(-1).astype(np.int64),
+        queries=tuple(replace(query, groups=query.groups[order]) for query in problem.queries),
+        present=None if rows is None else allowed[order][rows],
+    )
+    part, report = solve_tables(inside)
+    x = np.zeros(allowed.shape)
+    x[order] = inside.layout.dense(part)
+    return x, report
+
+
+def _keeps(x: Floats, bound: GroupBounds) -> bool:
+    sums = group_sums(bound.groups, x, len(bound.lower))
+    return bool(((sums >= bound.lower - VIOLATION) & (sums <= bound.upper + VIOLATION)).all())
+
+
 def _limited_pass(
     node: EstimationNode,
     problem: FullTables,
@@ -259,8 +290,10 @@ def _limited_pass(
     if node.official_unit_of_child is not None and node.official_totals is not None:
         exact = node.official_totals.astype(np.float64)
         sums = (ChildSums("invariant totals", node.official_unit_of_child, exact, exact),)
-    x, report = _unlimited(node, problem, limits) if not sums and allowed.all() else (None, None)
-    if x is None or report is None:
+    relaxed = None if sums else _without_limits(problem, allowed, limits)
+    if relaxed is not None and all(_keeps(relaxed[0], bound) for bound in bounds):
+        x, report = relaxed
+    else:
         x, report = solve(replace(general, allowed=allowed, bounds=tuple(bounds), child_sums=sums))
 
     unit = _joined(fixed, *limits.values())
@@ -290,23 +323,6 @@ def _limited_pass(
     return counts, report, RoundingTally.of(rounded.report)
 
 
-def _unlimited(
-    node: EstimationNode, problem: FullTables, limits: Mapping[str, Integers]
-) -> tuple[Floats | None, SolveReport | None]:
-    """The estimate without limits, if it keeps them: then it is the one with limits, too. Limits are wide in large
-    units, whose problems are the largest."""
-    of_variables, report = solve_tables(problem)
-    x = problem.layout.dense(of_variables)
-    for name, groups in limits.items():
-        side = node.limits[name]
-        sums = group_sums(groups, x, len(side.least))
-        if (sums < side.least - KEPT).any() or (sums > side.largest + KEPT).any():
-            return None, None
-    return x, report
-
-
-KEPT = 1e-6
-"""By how much an estimate may miss a limit: rounding keeps it exactly."""
 UNLIKE = 4.0
 """How many times the variance of chance the units of a parent differ by in a kind of people, at least."""
 LIKE_NEIGHBOURS = 8.0
