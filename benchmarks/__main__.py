@@ -11,6 +11,7 @@ for name in (
     "estimation",
     "rounding",
     "topdown",
+    "dhc",
     "safetab",
     "cellkey",
     "hierarchy",

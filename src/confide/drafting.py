@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from confide.answers import AnswerPart, TypedAnswer
+from pydantic import Field
+
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.confidential import Confidential
+from confide.documents import FileKind, load_named
 from confide.engines import LocalEngine
 from confide.errors import ParameterError, Place, RunError
+from confide.exact import fraction_up
 from confide.file_system import write_text
 from confide.inputs import ColumnProposal, OfficeFiles, propose_office
 from confide.lazy_names import DRAFTS, named
 from confide.mechanisms import MECHANISMS
+from confide.privacy import Definition, Measurement, Neighbours, PrivacyUnit, price_for
 from confide.releases import draft as releases_draft
 from confide.releases import in_plural, no_room_is_an_error
 from confide.releases.abilities import DRAFT, DRAFT_FROM
 from confide.releases.ledger import read_witness
+from confide.releases.spec import Name, Part
 
 
 @dataclass(frozen=True)
@@ -67,10 +74,11 @@ def new(
 
     Args:
         mechanism: How to protect the records: ``tables``, ``topdown``, ``safetab``, ``cellkey``, ``swapping``,
-            ``suppression``, or another mechanism that is installed; or ``comparison``.
+            ``suppression``, or another mechanism that is installed; or ``comparison``; or ``census-2020``, for the
+            specs of six products of one census on one ledger.
         folder: Where ``spec.toml`` is written; a spec that is there already is never replaced.
         product: Which product of the mechanism, where it has several: of ``topdown`` ``pl94-persons`` (the default),
-            ``pl94-persons-2026`` or ``pl94-units``.
+            ``pl94-persons-2026``, ``pl94-units`` or ``dhc-persons``.
         method: Which method of the mechanism, where it has several: of ``swapping`` ``targeted`` (the default),
             ``enhanced`` or ``permutation``.
         open_ledger: Whether to open a ledger; by default where the draft comes with a budget.
@@ -95,6 +103,10 @@ def new(
     ('spec.toml', None)
     """
     folder = Path(folder)
+    if mechanism in CENSUS.names:
+        asked = {"product": product, "method": method, "from": from_file, "geography": geography, "merged": merged}
+        asked |= {"household": household, "households": households, "place": place, "ledger-file": ledger_file}
+        return new_census(mechanism, folder, open_ledger, {**asked, "schema": schema, **values})
     if method is not None:
         known = MECHANISMS[mechanism].methods if mechanism in MECHANISMS else ()
         if not known:
@@ -143,6 +155,139 @@ def new(
             unit=draft.unit,
         )
         return NewSpec(folder / releases_draft.SPEC, ledger, said, compared)
+
+
+# A census: the specs of several products of the same people, and one ledger that is kept in persons.
+
+
+class CensusProduct(Part):
+    """One release of a census."""
+
+    name: Name
+    title: str = Field(min_length=1, max_length=200)
+    mechanism: str = Field(description="The mechanism that makes it.")
+    product: str | None = Field(None, description="Which product of the mechanism.")
+    protects: Literal["person", "household"] = Field(description="What comes and goes, or is changed, in its promise.")
+    settings: dict[str, str] = Field(default_factory=dict, description="What its spec has beside name and title.")
+
+
+class CensusFile(Part):
+    """The products of a census, in the order in which one needs another."""
+
+    id: Name
+    title: str = Field(min_length=1, max_length=200)
+    provenance: str = Field(min_length=1, description="One sentence: where products and budgets come from.")
+    products: list[CensusProduct] = Field(min_length=1)
+
+
+CENSUS = FileKind("census", unreadable="bad-census", shipped="censuses")
+
+
+@dataclass(frozen=True)
+class PlannedProduct:
+    """A product whose spec was written: its own price, and what it will cost a person of the account."""
+
+    spec: Path
+    protects: PrivacyUnit
+    neighbours: Neighbours
+    rho: Fraction
+    charged: Fraction
+
+    @classmethod
+    def of(cls, spec: Path, product: CensusProduct, draft: releases_draft.Draft) -> PlannedProduct:
+        """The price in persons is that of one measurement that costs the whole budget (``privacy.price_for``)."""
+        assert draft.budget is not None, "every product of a census has a budget"
+        neighbours = Neighbours(draft.neighbours)
+        changed = neighbours is Neighbours.CHANGE_ONE
+        everything = Measurement.discrete_gaussian(1 / draft.budget if changed else 1 / (2 * draft.budget))
+        protects = PrivacyUnit(product.protects)
+        cost = price_for(PrivacyUnit.PERSON, everything, protects, Neighbours.ADD_REMOVE, Definition.ZCDP)
+        (charged,) = cost.parameters().values()
+        return cls(spec, protects, neighbours, draft.budget, charged)
+
+
+@dataclass(frozen=True)
+class NewCensus(NewSpec):
+    """The specs of a census, their ledger, and what all releases will cost one person."""
+
+    products: tuple[PlannedProduct, ...] = ()
+
+    @property
+    def charged(self) -> Fraction:
+        """What all of them cost one person."""
+        return sum((product.charged for product in self.products), Fraction(0))
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain values for ``--json``."""
+        products = {
+            product.spec.stem: {
+                "spec": str(product.spec),
+                "protects": product.protects.value,
+                "neighbours": product.neighbours.value,
+                "rho": str(product.rho),
+                "costs_one_person": str(product.charged),
+            }
+            for product in self.products
+        }
+        return {**super().as_dict(), "products": products, "costs_one_person": str(self.charged)}
+
+    def described(self) -> Iterator[AnswerPart]:
+        rows = [
+            (
+                product.spec.stem,
+                product.protects.value,
+                product.neighbours.value,
+                fraction_up(product.rho),
+                fraction_up(product.charged),
+            )
+            for product in self.products
+        ]
+        rows.append(("all", "person", Neighbours.ADD_REMOVE.value, "", fraction_up(self.charged)))
+        columns = ["release", "protects", "neighbours", "rho ", "costs one person "]
+        yield ShownTable(columns, rows, title="What the releases will cost, before anything is spent")
+        if self.ledger is not None:
+            yield f"Opened {self.ledger}: the account of all of them, kept in persons."
+        written = f"Wrote {len(self.products)} specs in {self.spec.parent}."
+        yield f"{written} Edit them, then check and run each in this order."
+        yield "Each new file of records needs --accept-ledger once: it says that these are the people of this account."
+
+
+def new_census(name: str, folder: Path, open_ledger: bool | None, asked: Mapping[str, Any]) -> NewCensus:
+    """Writes the specs of the products of a census, and opens one ledger with what they cost together.
+
+    Args:
+        name: A census that ships.
+        folder: Where the specs go; none that is there already is replaced.
+        open_ledger: Whether to open the ledger; by default it is opened.
+        asked: Settings of single specs, none of which a census takes.
+
+    Returns:
+        The specs, and the account in persons.
+    """
+    given = sorted(key for key, value in asked.items() if value is not None)
+    if given:
+        raise ParameterError("census-setting", where=Place(path=f"--{given[0]}"), found=", ".join(given), name=name)
+    census = load_named(name, Path(), CensusFile, kind=CENSUS).value
+    drafts: dict[Path, tuple[CensusProduct, releases_draft.Draft]] = {}
+    for product in census.products:
+        path = folder / f"{product.name}.toml"
+        titled = {"name": product.name, "title": f"{census.title}: {product.title}", "file": path.name}
+        drafts[path] = product, _draft(product.mechanism, product.product, {**titled, **product.settings})
+    for path in (path for path in drafts if path.exists()):
+        raise RunError("there-already/spec", where=Place(file=str(path)))
+    products = tuple(PlannedProduct.of(path, *drafted) for path, drafted in drafts.items())
+    with no_room_is_an_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, (_, draft) in drafts.items():
+            releases_draft.write_spec(path, draft.text, secret=draft.secret)
+        answer = NewCensus(products[0].spec, None, products=products)
+        if open_ledger is False or (folder / releases_draft.LEDGER).exists():
+            return answer
+        note = "opened by confide new for the releases of a census"
+        ledger = releases_draft.new_ledger(
+            folder / releases_draft.LEDGER, census.id, answer.charged, note, neighbours="add-remove", unit="person"
+        )
+    return replace(answer, ledger=ledger)
 
 
 def no_second_ledger(mechanism: str, records: Path) -> None:

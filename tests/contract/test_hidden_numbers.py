@@ -247,4 +247,4 @@ def test_columns_with_gaps_are_made_in_one_place() -> None:
         if any(keyword.arg == "mask" for keyword in call.keywords)
         and (called := ast.unparse(call.func)).startswith("pa.")
     ]
-    assert masked == ["releases/tabular/rows.py: pa.array"]
+    assert masked == ["releases/tabular/table.py: pa.array"]

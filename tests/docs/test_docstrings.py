@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -70,6 +71,22 @@ def test_what_is_lacking_is_noticed() -> None:
         return number + other
 
     assert list(lacking(bare)) == ["other in Args", "Returns", "an example"]
+
+
+def kernels() -> Iterator[tuple[str, str]]:
+    """The source of every compiled function, by its place."""
+    for path in sorted((ROOT / "src" / "confide").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "numba" in text else ():
+            if isinstance(node, ast.FunctionDef) and any("njit" in ast.unparse(each) for each in node.decorator_list):
+                yield f"{path.stem}.{node.name}", "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno])
+
+
+def test_every_kernel_has_a_comment_at_its_steps() -> None:
+    """One at least, and one for every twenty lines."""
+    few = [name for name, text in kernels() if text.count(" # ") < max(1, text.count("\n") // 20)]
+    assert len(list(kernels())) > 10
+    assert few == []
 
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,9 @@ from tests.kits.dense_tree import RandomTree, least_misfit, random_tree, solved
 from confide.errors import ParameterError
 from confide.estimation import GroupBounds, MeasuredQuery, NodeProblem, solve
 from confide.estimation.active_set import certify
-from confide.estimation.cell_law import CellLaw, marginal_information
 from confide.estimation.law_interior_point import law_interior_point
 from confide.estimation.least_squares import SolveOutcome, projected_gradient
-from confide.estimation.node_problem import ChildSums
+from confide.estimation.node_problem import CellLaw, ChildSums, marginal_information
 from confide.estimation.prepare import prepare, reference_point
 from confide.estimation.sectors import Sectors
 from confide.estimation.tree_gls import TreeEstimates
@@ -59,7 +58,7 @@ def written_out(law: CellLaw) -> tuple[list[np.ndarray], np.ndarray]:
 @pytest.mark.parametrize("way", ["dense", "by axes"])
 def test_the_operator_is_the_matrix_that_its_sectors_say(seed: int, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "by axes":
-        monkeypatch.setattr("confide.estimation.cell_law.DENSE", 0)
+        monkeypatch.setattr("confide.estimation.node_problem.DENSE", 0)
     rng = np.random.default_rng(seed)
     law = random_law(rng)
     matrices, means = written_out(law)

@@ -124,7 +124,7 @@ def test_a_result_that_breaks_a_sum_is_never_handed_back(monkeypatch: pytest.Mon
     """A solver that returns its first flow, the largest remainders, misses group totals: the check notices."""
     problem = random_problem(8, cells=30, children=6, groups=True)
     expected = round_counts(problem)
-    monkeypatch.setattr(network_simplex, "minimise", lambda net: (net.flow.astype(np.int64), 0))
+    monkeypatch.setattr(network_simplex, "minimise", lambda net, **_: (net.flow.astype(np.int64), 0))
     result = round_counts(problem)
     assert (expected.report.outcome, result.report.outcome) == (RoundingOutcome.NETWORK, RoundingOutcome.LINEAR)
     assert value(problem, result.counts) == value(problem, expected.counts)

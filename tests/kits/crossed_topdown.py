@@ -70,7 +70,7 @@ class CrossedProject:
 
     Args:
         seed: Decides everything.
-        evidence: ``own`` or ``tree``.
+        evidence: ``own`` or ``tree``; or ``turns``: own, with passes and rounding in turns.
         people: How many records a cell of a block has at most.
         budget: Of the release; an endless one makes noise zero.
         told: Whether the frame tells the counts of a crossed query.
@@ -193,8 +193,20 @@ class CrossedProject:
                 rows.setdefault(query, ["-"] * len(levels))[number] = str(weight / sum(weights))
             # A pass may name a query in yet another order than the row of its shares.
             again = {texts[place]: word(measured[place]) for place in own}
-            passes = [{"queries": [again.get(query, query) for query in queries]}]
-            estimation[f"of-{number}"] = {"least_squares": passes, "rounding": [[name] for (name,) in chain]}
+            passes: list[dict[str, list[str]]] = [{"queries": [again.get(query, query) for query in queries]}]
+            rounding = [[name] for (name,) in chain]
+            kept = [place for place in sorted(own) if not self.told or set(measured[place]) <= set(told)]
+            if self.evidence == "turns" and kept:
+                # The finest answers that nest with what the frame tells are made whole before the cells are looked at.
+                finest = max(kept, key=lambda place: (len(measured[place]), place))
+                passes[0]["queries"].remove("detailed")
+                passes[0]["constrain"] = [word(measured[finest])]
+                passes.append({"queries": ["detailed"]})
+                rounding = [
+                    ["total", word(measured[finest])],
+                    ["*".join(limited), "detailed"] if limited else ["detailed"],
+                ]
+            estimation[f"of-{number}"] = {"least_squares": passes, "rounding": rounding}
         schema = {
             name: {
                 "levels": order.levels([[code, f"{name} {code}"] for code in codes]),
@@ -204,7 +216,8 @@ class CrossedProject:
         }
         strategy: dict[str, Any] = {
             "id": "crossed", "title": "Crossed", "provenance": "made up", "definition": "zcdp",
-            "neighbours": "change-one", "root": "top", "evidence": self.evidence,
+            "neighbours": "change-one", "root": "top",
+            "evidence": "own" if self.evidence == "turns" else self.evidence,
             "schema": {"id": "crossed", "provenance": "made up", "attributes": schema},
             "roots": {"top": {"budget": "1", "levels": levels, "shares": ["2/9", "3/9", "4/9"],
                               "estimation": list(estimation), "queries": rows}},

@@ -294,3 +294,13 @@ def test_exact_tables_take_what_noisy_ones_could_not_count(tmp_path: Path) -> No
     with pytest.raises(ConfideError):
         exact_households(config, tmp_path / "data", tmp_path / "again", processes=1)
     assert not list(tmp_path.glob("again*"))
+
+
+def test_a_file_that_is_compressed_is_told_as_such(tmp_path: Path) -> None:
+    made = made_up_households(5, 1, states=["01", "02"])
+    data = made.write(tmp_path / "data")
+    (data / "units.csv").rename(data / "units.csv.gz")
+    config = write_config(tmp_path, config_of(0.5, state_filter=["01", "02"]))
+    (found,) = validate_households(config, data, processes=1, memory="1GiB").findings
+    assert (found.code, found.found) == ("official-folder", "units.csv.gz")
+    assert "unpack" in str(found.remedy)

@@ -132,7 +132,7 @@ def test_a_group_is_measured_whole_although_the_parent_keeps_a_part_of_it(monkey
 def test_an_only_child_has_its_parents_estimate_and_nothing_of_its_own() -> None:
     kinds = [RowKind.CHILD, RowKind.TRUTH, RowKind.TRUTH, RowKind.PARENT]
     columns = {"kind": [int(kind) for kind in kinds], "unit": [7, 7, 7, 3], "cell": [0, 2, 5, 1], "n": [0, 90, 91, 4]}
-    node = NodeRows({name: np.array(values) for name, values in columns.items()}, CELLS)
+    node = NodeRows({name: np.array(values) for name, values in columns.items()})
     assert node.copied
     assert node.copy()[0].tolist() == [[7, 1, 4]]
 

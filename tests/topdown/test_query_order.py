@@ -30,7 +30,7 @@ def run(spec: Path) -> Any:
     return confide.run(spec, processes=1, insecure_key=KEY if drawn else None)
 
 
-@pytest.mark.parametrize("evidence", ["tree", "own"])
+@pytest.mark.parametrize("evidence", ["tree", "own", "turns"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_query_written_in_any_order_gives_the_same_plan_and_the_same_bytes(
     evidence: str, seed: int, tmp_path: Path
@@ -102,6 +102,7 @@ ORDERS: dict[str, Callable[[], Order]] = {
 }
 
 
+# Not passes in turns: with few queries in a pass estimates are halves and thirds, and ties go by the order of cells.
 @pytest.mark.parametrize("evidence", ["tree", "own"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_figures_do_not_depend_on_the_order_of_a_schema_once_noise_moves_along(
@@ -116,7 +117,7 @@ def test_figures_do_not_depend_on_the_order_of_a_schema_once_noise_moves_along(
     assert released[0] == released[1]
 
 
-@pytest.mark.parametrize("evidence", ["tree", "own"])
+@pytest.mark.parametrize("evidence", ["tree", "own", "turns"])
 def test_with_an_endless_budget_any_order_gives_the_records_back(evidence: str, tmp_path: Path) -> None:
     project = CrossedProject(3, evidence, budget="1000000", told=True)
     truth = released_truth(project)

@@ -243,7 +243,6 @@ CASES = {
         "unused-measurement",
         "estimation.total-first.least_squares[0].constrain",
     ),
-    "slack not said": ('slack = "1/100"\n', "", "missing-key", "estimation.total-first.slack"),
     "unknown estimation": (
         '["root", "total-first"',
         '["roof", "total-first"',

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from confide.arrays import Booleans, Floats, Integers
-from confide.estimation.cell_law import CellLaw
+from confide.estimation.node_problem import CellLaw
 from confide.estimation.prepare import Point, Prepared
 
 STEPS = 80

@@ -20,9 +20,8 @@ import scipy.sparse as sp
 from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.estimation.active_set import InfeasibleError, OptimalityCertificate, active_set, certify, clashes
-from confide.estimation.cell_law import CellLaw
 from confide.estimation.law_interior_point import law_interior_point
-from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem
+from confide.estimation.node_problem import CellLaw, GroupBounds, MeasuredQuery, NodeProblem
 from confide.estimation.prepare import Hessian, Point, Prepared, prepare, project, reference_point, row_status, tighten
 
 # Problems with side rows: the sparse interior point method of PIQP, on the deviation from a reference point.
@@ -227,6 +226,8 @@ class SolveOutcome(StrEnum):
     PROJECTED = "projected"
     """Totals alone: a projection on a simplex."""
     ACTIVE_SET = "active set"
+    DUAL_NEWTON = "dual newton"
+    """Full tables of held groups (:mod:`~confide.estimation.full_tables`)."""
     INTERIOR_POINT = "interior point"
     PROJECTED_GRADIENT = "projected gradient"
     INEXACT = "inexact"

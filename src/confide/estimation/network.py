@@ -61,11 +61,14 @@ class Prices:
         """The prices, or None if one int64 cannot hold the order of all kinds."""
         problem = remainder.problem
         groups = 0 if remainder.totals_remaining is None else len(remainder.totals_remaining)
-        hubs = groups + 1 + (remainder.open.shape[0] if remainder.ups is not None else 0)
+        rows = remainder.open.shape[0]
+        # Networks that have nothing to do with each other: a cycle stays in one of them.
+        parts = remainder.levels[0].group if problem.apart and remainder.levels else np.zeros(rows, np.int64)
+        hubs = groups + 1 + (_largest_part(parts) if remainder.ups is not None else 0)
         most = []  # arcs of each level on a path or cycle without repeated nodes
         coarser = groups + 1
         for level in remainder.levels:
-            finer = level.target.size
+            finer = _largest_part(parts[level.starts]) * level.target.shape[1]
             most.append(2 * min(coarser, finer, hubs) + 2)
             coarser = finer
         # A cycle without repeated nodes passes each hub once, and comes and goes by one cell arc each.
@@ -83,6 +86,11 @@ class Prices:
         limited = sum(arcs for level, arcs in zip(remainder.levels, most, strict=True) if level.partition.bounded)
         reach += bound * (2 * limited + 2)
         return cls(tuple(passes), bound) if reach < _ROOM else None
+
+
+def _largest_part(part: Integers) -> int:
+    """How many there are of the part that most are of."""
+    return int(np.bincount(part).max(initial=0))
 
 
 def build(remainder: RoundingRemainder, prices: Prices) -> Network:
@@ -258,9 +266,19 @@ _PIVOTS_PER_ARC = 200
 _LEAST_PIVOTS = 10_000
 
 
-def minimise(network: Network) -> tuple[Integers, int] | None:
-    """The flow of least cost and the number of pivots, or None if the limit on pivots was reached (never seen)."""
+def minimise(network: Network, *, apart: bool = False) -> tuple[Integers, int] | None:
+    """The flow of least cost and the number of pivots, or None if the limit on pivots was reached (never seen).
+
+    Args:
+        network: Arcs, a first flow and a spanning tree.
+        apart: Whether parts that meet at the ground alone are solved one by one.
+    """
     flow = network.flow.copy()
+    if apart:
+        pivots = _one_by_one(
+            network.tail, network.head, network.capacity, network.cost, flow, network.basis, _LEAST_PIVOTS
+        )
+        return None if pivots < 0 else (flow.astype(np.int64), int(pivots))
     limit = _LEAST_PIVOTS + _PIVOTS_PER_ARC * len(flow)
     block = max(16, int(np.sqrt(len(flow))))
     pivots = _simplex(
@@ -457,3 +475,84 @@ def _simplex(
                 stack[top] = below
                 top += 1
                 below = following[below]
+
+
+@numba.njit(
+    "int64(int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64)",
+    cache=True,
+    nogil=True,
+    boundscheck=False,
+)
+def _one_by_one(
+    tail: Ints32, head: Ints32, capacity: Ints32, cost: Integers, flow: Ints32, basis: Ints32, least: int
+) -> int:
+    """The simplex method for each part of a network that meets the others at the ground alone: changes ``flow`` in
+    place; returns all pivots, or -1 at the limit. Parts are in the order of their first nodes."""
+    nodes, arcs = basis.shape[0], tail.shape[0]
+    # The first node of the part of each node: arcs put parts together, those of the ground do not.
+    first = np.arange(nodes).astype(np.int32)
+    for arc in range(arcs):
+        one, other = tail[arc], head[arc]
+        if one == 0 or other == 0:
+            continue
+        while first[one] != one:
+            first[one] = first[first[one]]
+            one = first[one]
+        while first[other] != other:
+            first[other] = first[first[other]]
+            other = first[other]
+        if one < other:
+            first[other] = one
+        else:
+            first[one] = other
+    for node in range(nodes):
+        first[node] = first[first[node]]
+    # The nodes of each part, and its arcs, side by side; the ground is node 0 of every part.
+    local = np.zeros(nodes, np.int32)
+    size = np.zeros(nodes, np.int32)
+    for node in range(1, nodes):
+        size[first[node]] += 1
+        local[node] = size[first[node]]
+    number = np.zeros(nodes + 1, np.int64)
+    for arc in range(arcs):
+        number[first[max(tail[arc], head[arc])] + 1] += 1
+    for node in range(nodes):
+        number[node + 1] += number[node]
+    place = number[:-1].copy()
+    order = np.empty(arcs, np.int64)
+    position = np.empty(arcs, np.int32)
+    for arc in range(arcs):
+        part = first[max(tail[arc], head[arc])]
+        order[place[part]] = arc
+        position[arc] = place[part] - number[part]
+        place[part] += 1
+    # Where the nodes of each part are.
+    begin = np.zeros(nodes + 1, np.int64)
+    for node in range(nodes):
+        begin[node + 1] = begin[node] + size[node]
+    member = np.empty(max(nodes - 1, 0), np.int32)
+    for node in range(1, nodes):
+        member[begin[first[node]] + local[node] - 1] = node
+    pivots = 0
+    for part in range(nodes):
+        count = number[part + 1] - number[part]
+        if count == 0:
+            continue
+        tails, heads = np.empty(count, np.int32), np.empty(count, np.int32)
+        rooms, flows = np.empty(count, np.int32), np.empty(count, np.int32)
+        costs = np.empty(count, np.int64)
+        for i in range(count):
+            arc = order[number[part] + i]
+            tails[i], heads[i] = local[tail[arc]], local[head[arc]]
+            rooms[i], costs[i], flows[i] = capacity[arc], cost[arc], flow[arc]
+        above = np.full(size[part] + 1, -1, np.int32)
+        for i in range(size[part]):
+            above[i + 1] = position[basis[member[begin[part] + i]]]
+        block = max(16, int(np.sqrt(count)))
+        taken = _simplex(tails, heads, rooms, costs, flows, above, block, least + 200 * count)
+        if taken < 0:
+            return -1
+        pivots += taken
+        for i in range(count):
+            flow[order[number[part] + i]] = flows[i]
+    return pivots

@@ -18,8 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from confide.arrays import Booleans, Floats, Integers
-from confide.estimation.cell_law import CellLaw
-from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem, group_sums
+from confide.estimation.node_problem import CellLaw, GroupBounds, MeasuredQuery, NodeProblem, group_sums
 
 if TYPE_CHECKING:
     from confide.estimation.node_problem import GroupSums

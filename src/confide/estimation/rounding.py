@@ -10,10 +10,9 @@ array([[0, 1, 1],
        [1, 0, 0],
        [0, 0, 1]])
 
-The definition is in :mod:`confide.estimation.rounding`; that the optimum is whole, that there is one, and that
-passes and tie-breaker are in exact order is derived in ``docs/proofs/rounding.md``. The problem is solved as a
-minimum-cost flow in whole numbers (:mod:`confide.estimation.network`, :mod:`confide.estimation.network`).
-Whatever the way, the result is checked against the problem as it was given before it is handed back.
+That the optimum is whole, that there is one, and that passes and tie-breaker are in exact order is derived in
+``docs/proofs/rounding.md``. The problem is solved as a minimum-cost flow in whole numbers (``network``). Whatever the
+way, the result is checked against the problem as it was given before it is handed back.
 """
 
 from __future__ import annotations
@@ -90,6 +89,8 @@ class RoundingProblem:
     allowed: Booleans | None = None
     child_group: Integers | None = None
     group_totals: Integers | None = None
+    apart: bool = False
+    """Whether the groups of the first partition have known counts: then each of them is a network of its own."""
 
     def __post_init__(self) -> None:
         findings = [*_shape_findings(self)] or crossings(self.partitions)
@@ -121,8 +122,7 @@ def crossings(partitions: Sequence[Partition]) -> list[Finding]:
     findings = []
     for number, fine in enumerate(partitions):
         for coarse in partitions[:number]:
-            crossing = _first_crossing(coarse.groups, fine.groups)
-            if crossing is None:
+            if (crossing := _first_crossing(coarse.groups, fine.groups)) is None:
                 continue
             group, one, other = crossing
             swapped = _first_crossing(fine.groups, coarse.groups) is None
@@ -181,6 +181,9 @@ def _shape_findings(problem: RoundingProblem) -> list[Finding]:
         "a matrix of booleans like the estimate",
     )
     group, totals = problem.child_group, problem.group_totals
+    first = problem.partitions[0] if problem.partitions else None
+    known = first is not None and first.lower is not None and first.lower is first.upper
+    expect(not problem.apart or (known and totals is None), "groups are rounded apart", "groups with known counts")
     if group is None or totals is None:
         expect(group is totals, "child groups and group totals come together", "both or neither")
     else:
@@ -564,8 +567,7 @@ class RoundingOutcome(StrEnum):
     LINEAR = "linear-program"
     """Optimal, by HiGHS on the linear program, and checked to be whole: the fallback."""
     WIDENED = "widened"
-    """No rounding down or up keeps all sums and bounds, because the estimate misses them by too much. The counts keep
-    them all; some cells are further than one from the estimate, in all as little as possible."""
+    """Floors and ceilings keep no sums: counts keep them, and are no further from the estimate than they must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -637,11 +639,9 @@ def round_counts(problem: RoundingProblem) -> Rounding:
     Raises:
         RunError: No whole counts keep the sums and bounds.
 
-    >>> estimate = np.array([[0.4, 0.6, 1.0], [0.5, 0.5, 0.0]])
-    >>> total = Partition("total", np.zeros(2, np.int64))
-    >>> round_counts(RoundingProblem(estimate, np.array([2, 1]), (total,))).counts
-    array([[0, 1, 1],
-           [1, 0, 0]])
+    >>> problem = RoundingProblem(np.full((2, 2), 0.5), np.ones(2, np.int64), (Partition("total", np.zeros(2, int)),))
+    >>> round_counts(problem).counts.sum(axis=0)
+    array([1, 1])
     """
     remainder = rounding_remainder(problem)
     attempt = None if remainder.hopeless else _down_or_up(remainder)
@@ -664,7 +664,7 @@ def _down_or_up(remainder: RoundingRemainder) -> tuple[RoundingOutcome, Integers
     from confide.estimation.network import Prices, build, minimise
 
     prices = Prices.of(remainder)
-    solved = None if prices is None else minimise(build(remainder, prices))
+    solved = None if prices is None else minimise(build(remainder, prices), apart=remainder.problem.apart)
     if solved is not None:
         flow, pivots = solved
         ups = remainder.settled.astype(np.int64)

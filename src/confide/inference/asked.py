@@ -318,7 +318,8 @@ def shipped_tables(attributes: Mapping[str, int]) -> tuple[TabulatedTable, ...]:
     schema = _shipped_schema(attributes)
     for name in TABULATION.names if schema is not None else ():
         assert schema is not None
-        file, axes = load_named(name, Path(), TabulationFile, kind=TABULATION).value, axes_of(schema)
+        file = load_named(name, Path(), TabulationFile, kind=TABULATION).value.complete()
+        axes = axes_of(schema)
         if not any(file.problems(axes)):
             return file.build(axes)
     return ()

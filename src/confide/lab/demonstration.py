@@ -18,11 +18,12 @@ import pyarrow.parquet as pq
 
 from confide import api, drafting, official_runs
 from confide.engines import LocalEngine, Source
+from confide.errors import ParameterError
 from confide.lab.comparison.protections import toml_text
 from confide.lab.demonstrated_releases import Demonstration, DemoRelease, ProductAccount, free_folder, release_of_spec
 from confide.lab.population import EuAreas, Population, simulate, write_eu, write_official
 from confide.lab.population.eu import SCHEMA
-from confide.lab.population.generate import US_STATE, write_population
+from confide.lab.population.generate import EU_COUNTRY, US_STATE, write_population
 from confide.lab.population.official import HOUSEHOLDS
 from confide.lab.risk.bounded_noise import ProtectedRegion, RegionQuestion, load_programme
 from confide.mechanisms.cellkey.keys import write_keyed
@@ -41,7 +42,7 @@ from confide.mechanisms.safetab_h.spec import TITLE as HOUSEHOLD_GROUPS_TITLE
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.evaluate import geographies
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
-from confide.mechanisms.topdown.spec import PRODUCTS, topdown_spec, with_tree_evidence
+from confide.mechanisms.topdown.spec import topdown_spec, with_tree_evidence
 from confide.mechanisms.topdown.strategy import OWN
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise.ptables import DECIMAL
@@ -56,6 +57,8 @@ PROGRAMME = "eu-2021"
 KEYED = "keyed.parquet"
 PERSONS, FROM_BELOW = "persons", "persons-strategy.toml"
 PL94_PERSONS = "pl94-persons"
+REDISTRICTED = {"persons": PL94_PERSONS, "units": "pl94-units"}
+"""What the releases of the demonstration are about, and the strategy of each."""
 REDISTRICTING, GROUPS, HOUSEHOLD_GROUPS, PEOPLE = (
     "PL94 persons (TopDown)",
     "detailed groups (SafeTab-P)",
@@ -86,9 +89,9 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     """
     display = progress or Silent()
     folder = free_folder(folder, display)
-    specs = {about: folder / f"{about}.toml" for about in PRODUCTS.values()}
+    specs = {about: folder / f"{about}.toml" for about in REDISTRICTED}
     simulate(folder, persons=persons, seed=seed, progress=display)
-    strategies = {about: load_strategy(product, root="state") for product, about in PRODUCTS.items()}
+    strategies = {about: load_strategy(product, root="state") for about, product in REDISTRICTED.items()}
     for about, path in specs.items():
         title = f"Demonstration: {about} of a made-up state"
         text = topdown_spec(strategies[about], path.name, name=about, title=title, facilities="yes")
@@ -296,6 +299,8 @@ def demo_cellkey(
     return Demonstration(folder, persons, {"tables": release}, look_at)
 
 
+DEMONSTRATED = (US_STATE, EU_COUNTRY)
+"""The layouts of made-up people that demonstrations of one release take."""
 EU_LEVELS = [{"name": "nuts2", "column": "nuts2"}, {"name": "nuts3", "column": "nuts3"}]
 EU_TABLES = [
     {"name": "sex-by-age", "variables": ["sex", "age:broad"], "levels": ["nuts2", "nuts3", "block"]},
@@ -328,6 +333,8 @@ def _one_release(
     progress: Progress | None,
 ) -> Demonstration:
     """Made-up people through one release: of a state, by the spec that ``confide new`` writes, or of a country."""
+    if layout not in DEMONSTRATED:
+        raise ParameterError("no-layout", found=layout, same=True, layouts=" or ".join(DEMONSTRATED))
     display = progress or Silent()
     folder = free_folder(folder, display)
     simulate(folder, persons=persons, seed=seed, layout=layout, progress=display)

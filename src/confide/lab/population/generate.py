@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from confide.answers import AnswerPart, TypedAnswer
 from confide.arrays import Floats
 from confide.errors import Finding, ParameterError, Place, RunError
-from confide.lab.population import households as population_households
+from confide.lab.population import households as homes
 from confide.lab.population import settings as population_settings
 from confide.lab.population.neighbourhoods import County, Unit, make_county, make_land, smooth_field
 from confide.lab.population.origins import MASK_OF_CODE, RACES, Origin, OriginCodes, OriginHabits, load_origins, parse
@@ -64,9 +64,9 @@ class Population:
         )
         self._land = make_land(persons, seed, self.settings)
         self.units: tuple[Unit, ...] = tuple(self._land.units())
-        self._kinds = population_households.HouseholdKinds(self.settings)
-        self._own_blocks = population_households.own_blocks(self.settings)
-        self._records = population_households.RecordMaker(self.settings)
+        self._kinds = homes.HouseholdKinds(self.settings)
+        self._own_blocks = homes.own_blocks(self.settings)
+        self._records = homes.RecordMaker(self.settings)
         self._county = lru_cache(maxsize=1)(self._make_county)  # units of one county follow each other
 
     def __repr__(self) -> str:
@@ -90,11 +90,11 @@ class Population:
 
     def blocks(self) -> pa.Table:
         """The whole frame, in the order of the geocodes. For very large populations use :meth:`block_batches`."""
-        return pa.Table.from_batches(self.block_batches(), schema=population_households.BLOCKS_SCHEMA)
+        return pa.Table.from_batches(self.block_batches(), schema=homes.BLOCKS_SCHEMA)
 
     def block_batches(self) -> Iterator[pa.RecordBatch]:
         """The frame unit by unit, in the order of the geocodes, without making the persons."""
-        return (population_households.block_batch(self._frame(unit)) for unit in self.units)
+        return (homes.block_batch(self._frame(unit)) for unit in self.units)
 
     def person_batches(self) -> Iterator[pa.RecordBatch]:
         """The records unit by unit, in the order of the geocodes."""
@@ -103,7 +103,7 @@ class Population:
     def unit(self, unit: Unit) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Frame and records of one unit of work: the same whichever units were made before, and wherever."""
         frame = self._frame(unit)
-        blocks = population_households.block_batch(frame)
+        blocks = homes.block_batch(frame)
         mixture = self._land.mixture[self._land.kind[unit.county]]
         return blocks, self._records.batch(unit, frame, blocks.column("geocode"), mixture, self.seed)
 
@@ -114,11 +114,9 @@ class Population:
     def _make_county(self, index: int) -> County:
         return make_county(self._land, index, self.seed, self.settings)
 
-    def _frame(self, unit: Unit) -> population_households.UnitFrame:
+    def _frame(self, unit: Unit) -> homes.UnitFrame:
         county = self._county(unit.county)
-        return population_households.make_frame(
-            unit, self._land, county, self.seed, self.settings, self._kinds, self._own_blocks
-        )
+        return homes.make_frame(unit, self._land, county, self.seed, self.settings, self._kinds, self._own_blocks)
 
 
 def _whole(value: object, least: int, most: int) -> bool:
@@ -141,8 +139,7 @@ def _check(persons: int, seed: int) -> None:
 # are complete. The same population gives the same bytes with the same versions of numpy and pyarrow.
 
 
-PERSONS_PER_ROW_GROUP = 500_000
-BLOCKS_PER_ROW_GROUP = 100_000
+PERSONS_PER_ROW_GROUP, BLOCKS_PER_ROW_GROUP = 500_000, 100_000
 
 
 class PopulationFiles(NamedTuple):
@@ -152,9 +149,8 @@ class PopulationFiles(NamedTuple):
     blocks: Path
 
 
-US_STATE, EU_COUNTRY = "us-state", "eu-country"
-LAYOUTS = (US_STATE, EU_COUNTRY)
-"""What made-up people are like: those of a state of the United States, or of a European country."""
+LAYOUTS = US_STATE, US_DHC, EU_COUNTRY = "us-state", "us-dhc", "eu-country"
+"""Made-up people of a U.S. state, with the variables of the redistricting file or of the DHC; or of a country."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +190,8 @@ def simulate(
         seed: From 0 to 2^64 - 1: the same seed gives the same people.
         settings: Shipped settings by name, a file, or settings.
         detailed: Also with detailed race and ethnicity codes, as the official input folders of SafeTab-P.
-        layout: ``us-state``, or ``eu-country``: municipalities with irregular codes, and citizenship for race.
+        layout: ``us-state``; ``us-dhc``, with relationships and types of quarters; or ``eu-country``, with
+            municipalities, irregular codes, and citizenship for race.
         progress: A display, if one is wanted.
 
     Returns:
@@ -206,25 +203,34 @@ def simulate(
     'persons.parquet'
     """
     from confide.lab.population.eu import write_eu_country
-    from confide.lab.population.official import write_official
+    from confide.lab.population.official import CHARACTERISTICS_SCHEMA, characteristics, write_official
 
     if layout not in LAYOUTS or (detailed and layout != US_STATE):
         raise ParameterError("no-layout", found=layout, same=layout not in LAYOUTS, layouts=" or ".join(LAYOUTS))
-    if layout != US_STATE:
+    if layout == EU_COUNTRY:
         return SimulatedPopulation(persons, seed, PopulationFiles(*write_eu_country(folder, persons, seed)))
     population = Population(persons, seed, settings)
-    files = write_population(population, folder, progress)
+    own: tuple[Any, ...] = (CHARACTERISTICS_SCHEMA, characteristics(population)) if layout == US_DHC else ()
+    files = write_population(population, folder, progress, *own)
     more = tuple(write_official(population, folder, progress=progress)) if detailed else ()
     return SimulatedPopulation(persons, seed, files, more)
 
 
-def write_population(population: Population, folder: str | Path, progress: Progress | None = None) -> PopulationFiles:
+def write_population(
+    population: Population,
+    folder: str | Path,
+    progress: Progress | None = None,
+    schema: pa.Schema = homes.PERSONS_SCHEMA,
+    units: Iterable[tuple[pa.RecordBatch, pa.RecordBatch]] | None = None,
+) -> PopulationFiles:
     """Write a population to ``persons.parquet`` and ``blocks.parquet``; :func:`simulate` makes and writes one.
 
     Args:
         population: The people.
         folder: It is made if it is not there; files of these names are replaced.
         progress: A display, if one is wanted.
+        schema: The columns of the records.
+        units: Blocks and records of every unit of work; default: those of the population.
 
     Returns:
         The two paths. The files appear only when both are complete.
@@ -233,22 +239,18 @@ def write_population(population: Population, folder: str | Path, progress: Progr
     >>> write_population(Population(persons=200, seed=7), tmp_path).persons.name
     'persons.parquet'
     """
+    units = map(population.unit, population.units) if units is None else units
     folder = Path(folder)
     target = PopulationFiles(folder / "persons.parquet", folder / "blocks.parquet")
     metadata = population.metadata()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (
-            _RowGroups(
-                target.persons, population_households.PERSONS_SCHEMA, PERSONS_PER_ROW_GROUP, metadata, "household_id"
-            ) as persons,
-            _RowGroups(
-                target.blocks, population_households.BLOCKS_SCHEMA, BLOCKS_PER_ROW_GROUP, metadata, "geocode"
-            ) as blocks,
+            _RowGroups(target.persons, schema, PERSONS_PER_ROW_GROUP, metadata, "household_id") as persons,
+            _RowGroups(target.blocks, homes.BLOCKS_SCHEMA, BLOCKS_PER_ROW_GROUP, metadata, "geocode") as blocks,
             _stage(progress, population.persons) as advance,
         ):
-            for unit in population.units:
-                of_blocks, of_persons = population.unit(unit)
+            for of_blocks, of_persons in units:
                 blocks.add(of_blocks)
                 persons.add(of_persons)
                 advance(of_persons.num_rows)

@@ -1,4 +1,5 @@
-"""Made-up people in the official layouts of SafeTab-P, and their households in those of SafeTab-H and PHSafe.
+"""Made-up people in the official layouts of SafeTab-P, their households in those of SafeTab-H and PHSafe, and the same
+people with the variables of the Demographic and Housing Characteristics.
 
 ``parameters/`` has ``config.json`` and the four code files, ``data/`` the person records and the geography (GRF-C), one
 row for each block. Made-up states have codes that no real state has, which SafeTab-P refuses: here they take those of
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from decimal import Decimal
 from pathlib import Path
@@ -28,14 +29,15 @@ from pyarrow import csv
 
 from confide.errors import ParameterError
 from confide.lab.population import generate
-from confide.lab.population.households import ADULT, CHILD, HOUSEHOLDER, PARTNER, RELATIVE
+from confide.lab.population.households import ADULT, CHILD, HOUSEHOLDER, PARTNER, RELATIVE, column
 from confide.lab.population.origins import SUBSETS, Config, code_files
-from confide.lab.population.settings import UNIT_HOMES, Bools, Ints, stream
+from confide.lab.population.settings import UNIT_FACILITIES, UNIT_HOMES, Bools, Ints, stream
 from confide.mechanisms.phsafe.official import FILES
 from confide.mechanisms.phsafe.records import COLUMNS
 from confide.mechanisms.phsafe.tabulate import INTEGERS
 from confide.mechanisms.safetab_h.records import HOUSEHOLD_COLUMNS
 from confide.mechanisms.safetab_h.spec import DATA
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.releases.workspace import Progress
 
 Format = Literal["text", "parquet"]
@@ -145,8 +147,14 @@ def _write_data(
             of_blocks = _geography(unit.blocks, states)
             rows = [_persons(unit, of_blocks), of_blocks]
             if households:
-                homes = Homes(unit, stream(population.seed, UNIT_HOMES, unit.unit.index), addresses)
-                rows += [homes.records(of_blocks), homes.persons(), homes.units(), homes.places(of_blocks)]
+                random = stream(population.seed, UNIT_HOMES, unit.unit.index)
+                homes = Homes(unit.blocks, unit.persons, random, addresses)
+                rows += [
+                    homes.records(of_blocks, unit.origins),
+                    homes.persons(),
+                    homes.units(),
+                    homes.places(of_blocks),
+                ]
                 addresses += homes.addresses
             for file, batch in zip(files, rows, strict=True):
                 file.add(batch)
@@ -225,23 +233,29 @@ class Homes:
     at the end homes where nobody lives.
 
     Args:
-        unit: Frame, records and codes.
+        blocks: The frame of the unit.
+        persons: Its records.
         rng: Draws what the records leave open.
         first_address: The number of the first dwelling.
     """
 
-    def __init__(self, unit: generate.UnitWithOrigins, rng: np.random.Generator, first_address: int):
+    def __init__(
+        self,
+        blocks: pa.RecordBatch,
+        persons: pa.RecordBatch,
+        rng: np.random.Generator,
+        first_address: int = FIRST_ADDRESS,
+    ):
         names = ("household_id", "relationship", "age", "sex", "hhgq", "cenrace", "hispanic")
-        column = {name: unit.persons.column(name).to_numpy().astype(np.int64) for name in names}
-        self._unit, self._column, self._first_address = unit, column, first_address
+        column = {name: persons.column(name).to_numpy().astype(np.int64) for name in names}
+        self._column, self._first_address = column, first_address
+        self._block = persons.column("geocode").indices
         starts = np.diff(column["household_id"], prepend=-1) != 0
         self._dwelling: Ints = np.cumsum(starts) - 1
         self._first: Ints = np.flatnonzero(starts)
         self._home: Bools = column["hhgq"][self._first] == 0
-        frame = {name: unit.blocks.column(name).to_numpy() for name in ("housing_units", "occupied_units")}
-        self._vacant: Ints = np.repeat(
-            np.arange(unit.blocks.num_rows), frame["housing_units"] - frame["occupied_units"]
-        )
+        frame = {name: blocks.column(name).to_numpy() for name in ("housing_units", "occupied_units")}
+        self._vacant: Ints = np.repeat(np.arange(blocks.num_rows), frame["housing_units"] - frame["occupied_units"])
         self._couples(rng)
         self._relationships(rng)
         self._types()
@@ -251,6 +265,17 @@ class Homes:
     def addresses(self) -> int:
         """How many dwellings there are."""
         return len(self._first) + len(self._vacant)
+
+    @property
+    def relship(self) -> Ints:
+        """RELSHIP of every person."""
+        return self._relship
+
+    @property
+    def size_of_person(self) -> Ints:
+        """For every person how many live in the dwelling."""
+        sizes: Ints = self._size[self._dwelling]
+        return sizes
 
     def _couples(self, rng: np.random.Generator) -> None:
         relationship, sex = self._column["relationship"], self._column["sex"]
@@ -310,12 +335,12 @@ class Homes:
         number: Ints = np.bincount(self._dwelling, weights=members, minlength=len(self._first)).astype(np.int64)
         return number
 
-    def records(self, geography: pa.RecordBatch) -> pa.RecordBatch:
+    def records(self, geography: pa.RecordBatch, origins: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of household-records: one for each home with people, with the codes of the householder."""
         first = self._first[self._home]
-        block = self._unit.persons.column("geocode").indices.take(pa.array(first))
+        block = self._block.take(pa.array(first))
         kind = self._hht[self._home]
-        origins = self._unit.origins.take(pa.array(first))
+        origins = origins.take(pa.array(first))
         columns = [
             *(geography.column(name).take(block) for name in BLOCK_COLUMNS),
             _CENRACES.take(pa.array(self._column["cenrace"][first])),
@@ -357,7 +382,7 @@ class Homes:
 
     def places(self, geography: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of addresses. A made-up state lies in no region of the country."""
-        blocks = self._unit.persons.column("geocode").indices.to_numpy()[self._first]
+        blocks = self._block.to_numpy()[self._first]
         block = pa.array(np.append(blocks, self._vacant))
         group = pc.utf8_slice_codeunits(geography.column("TABBLK"), 0, 1)
         named = {name: geography.column(name).take(block) for name in GEOGRAPHY_SCHEMA.names}
@@ -387,6 +412,100 @@ def _rows(name: str, **columns: Any) -> pa.RecordBatch:
     """Rows of a file in the layout of PHSafe."""
     schema = ADDRESS_SCHEMAS[name]
     return pa.RecordBatch.from_arrays([pa.array(columns[each.name]).cast(each.type) for each in schema], schema=schema)
+
+
+# The variables of the Demographic and Housing Characteristics: what everybody is to the householder, or in which type
+# of group quarters. Types are drawn for whole facilities, among those of the facility's major type in which everybody
+# there may live. Which ages somebody of a relationship or in a type of quarters may have, the strategy says.
+
+
+CHARACTERISTICS_SCHEMA = pa.schema(
+    [
+        pa.field("geocode", pa.dictionary(pa.int32(), pa.string()), nullable=False),
+        pa.field("household_id", pa.int64(), nullable=False),
+        *(pa.field(name, pa.int8(), nullable=False) for name in ("relgq", "sex", "age", "hispanic", "cenrace")),
+    ]
+)
+"""Columns of the records: the attributes of the schema ``dhc-persons``, the block, and who lives together."""
+
+FIRST_RELATIONSHIP, OTHER_RELATIVE = 20, 14
+"""RELSHIP of a householder; ``relgq`` of a relative whose age no other relationship has."""
+STRATEGY = "dhc-persons"
+TYPES = {
+    1: {18: 0.04, 19: 0.08, 20: 0.40, 21: 0.33, 22: 0.15},
+    2: {24: 0.5, 25: 0.35, 26: 0.15},
+    3: {27: 1.0},
+    4: {28: 0.4, 29: 0.15, 30: 0.25, 32: 0.2},
+    5: {33: 1.0},
+    6: {34: 0.8, 35: 0.2},
+    7: {36: 0.15, 37: 0.45, 38: 0.2, 39: 0.02, 40: 0.08, 41: 0.1},
+}
+"""For each major type of quarters the codes of its types, and how common they are; some type of each has no oldest or
+youngest that the ages of the made-up people could miss."""
+
+
+def possible_ages() -> Bools:
+    """Which ages people of a relationship, or in a type of quarters, may have: ``relgq`` x age."""
+    strategy = load_strategy(STRATEGY, root="state")
+    shape = [attribute.size for attribute in strategy.schema.attributes]
+    never = strategy.constraints.zero_cells(strategy.schema).reshape(shape)
+    by_age = never.transpose(0, 2, 1, 3, 4).reshape(shape[0], shape[2], -1)
+    ages: Bools = np.logical_not(by_age.all(axis=2))
+    return ages
+
+
+def characteristics(population: generate.Population) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Frame and records of every unit of work, in the order of the geocodes.
+
+    Args:
+        population: The people.
+
+    Yields:
+        The blocks, and rows of :data:`CHARACTERISTICS_SCHEMA`.
+    """
+    possible = possible_ages()
+    for unit in population.units:
+        blocks, persons = population.unit(unit)
+        homes = Homes(blocks, persons, stream(population.seed, UNIT_HOMES, unit.index))
+        own = {name: persons.column(name).to_numpy().astype(np.int64) for name in persons.schema.names[1:]}
+        types = _facility_types(own, possible, stream(population.seed, UNIT_FACILITIES, unit.index))
+        at_home = _relationships(own, possible, homes.relship, homes.size_of_person)
+        relgq = np.where(own["hhgq"] > 0, types, at_home)
+        values: dict[str, NDArray[np.int64]] = {**own, "relgq": relgq, "sex": own["sex"] - 1}
+        columns = [column(values[each.name], each.type) for each in list(CHARACTERISTICS_SCHEMA)[1:]]
+        yield (
+            blocks,
+            pa.RecordBatch.from_arrays([persons.column("geocode"), *columns], schema=CHARACTERISTICS_SCHEMA),
+        )
+
+
+def _relationships(own: dict[str, Ints], possible: Bools, relship: Ints, size: Ints) -> Ints:
+    """``relgq`` of people in households: householders alone and with others, then RELSHIP in its order."""
+    householder = np.where(size == 1, 0, 1)
+    relgq = np.where(own["relationship"] == HOUSEHOLDER, householder, relship - FIRST_RELATIONSHIP + 1)
+    relgq[own["hhgq"] > 0] = OTHER_RELATIVE  # has a type of quarters instead
+    return np.where(possible[relgq, own["age"]], relgq, OTHER_RELATIVE)
+
+
+def _facility_types(own: dict[str, Ints], possible: Bools, rng: np.random.Generator) -> Ints:
+    """For everybody in quarters the type of the facility; zero for the others."""
+    inside = np.flatnonzero(own["hhgq"] > 0)
+    types = np.zeros(len(own["hhgq"]), np.int64)
+    if not len(inside):
+        return types
+    _, first, facility = np.unique(own["household_id"][inside], return_index=True, return_inverse=True)
+    facility = facility.reshape(-1)
+    age, major = own["age"][inside], own["hhgq"][inside][first]
+    point = rng.random(len(first))
+    chosen = np.zeros(len(first), np.int64)
+    for kind, common in TYPES.items():
+        codes = np.array(list(common))
+        unfit = [np.bincount(facility, weights=~possible[code, age], minlength=len(first)) for code in codes.tolist()]
+        ends = np.cumsum(np.where(np.stack(unfit, axis=1) > 0, 0.0, list(common.values())), axis=1)
+        place = (point[:, None] * ends[:, -1:] >= ends).sum(axis=1).clip(0, len(codes) - 1)
+        chosen = np.where(major == kind, codes[place], chosen)
+    types[inside] = chosen[facility]
+    return types
 
 
 class _Parts:

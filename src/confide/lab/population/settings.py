@@ -282,7 +282,7 @@ GENERATOR = 1
 """Version of the generator: raised whenever the same persons, seed and settings would give other people."""
 
 # What a stream is for: the second element of its name.
-LAND, COUNTY, UNIT_FRAME, UNIT_PEOPLE, COUNTY_ORIGINS, UNIT_ORIGINS, UNIT_HOMES = range(7)
+LAND, COUNTY, UNIT_FRAME, UNIT_PEOPLE, COUNTY_ORIGINS, UNIT_ORIGINS, UNIT_HOMES, UNIT_FACILITIES = range(8)
 
 
 def stream(seed: int, purpose: int, index: int = 0) -> np.random.Generator:

@@ -41,6 +41,7 @@ class PHSafe(Mechanism[PHSafeProblem]):
         "published": "confide.lab.published.safetab:read_people_in_households",
         "residuals": "confide.mechanisms.phsafe.evaluate:residuals",
         "rehearsal": "confide.mechanisms.phsafe.made_up:PHSafeRehearsal",
+        "audit": "confide.lab.risk.privacy_audit.of_mechanisms:PHSafeAudit",
     }
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> PHSafeProblem:

@@ -30,7 +30,7 @@ from confide.mechanisms.phsafe.settings import (
     tables,
 )
 from confide.mechanisms.phsafe.tabulate import HouseholdFiles, exact_rows, write_persons, write_units
-from confide.mechanisms.safetab.official import CONFIG_KIND, DEFINITIONS, INFINITE, Budget, OfficialConfig
+from confide.mechanisms.safetab.official import CONFIG_KIND, DEFINITIONS, INFINITE, Budget, OfficialConfig, compressed
 from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES
 from confide.privacy import Definition
 from confide.releases.workspace import no_room_is_an_error
@@ -55,7 +55,11 @@ def find_files(data: Path) -> dict[str, Path]:
             found = " and ".join(path.name for path in there)
             findings.append(Finding.of("official-folder/file", where=where, found=found))
         else:
-            findings.append(Finding.of("official-folder/of-households", where=where, stem=stem))
+            packed = compressed(data, stem)
+            if packed:
+                findings.append(Finding.of("official-folder/compressed", where=where, packed=packed, stem=stem))
+            else:
+                findings.append(Finding.of("official-folder/of-households", where=where, stem=stem))
     if findings:
         raise InputError(findings)
     return files

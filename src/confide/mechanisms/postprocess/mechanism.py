@@ -52,7 +52,7 @@ from confide.mechanisms.topdown.released_problem import SPINE, spine_table
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.statement import evidence_words
-from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy
+from confide.mechanisms.topdown.strategy import GroupNumbers, LevelStrategy, Strategy
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.messages import Messages, messages
 from confide.releases import STAMP, Check, Job, Mechanism, NoiseSource, Plan, ReleaseWriter, SealedRelease
@@ -266,7 +266,7 @@ class LookedUpQuery:
     """A query of one geolevel and its groups of histogram cells."""
 
     name: str
-    groups: Integers
+    groups: GroupNumbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -467,7 +467,7 @@ class LookedUpEvidence:
         return self.problem.totals.get(level.name)
 
     def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateMeasured:  # noqa: ARG002
-        return EstimateMeasured(rules, self.problem.cells, self._queries(level_strategy))
+        return EstimateMeasured(rules, self._queries(level_strategy))
 
     def in_full(
         self,
@@ -494,7 +494,7 @@ class LookedUpEvidence:
 
     def _queries(self, level_strategy: LevelStrategy) -> tuple[LookedUpQuery, ...]:
         return tuple(
-            LookedUpQuery(query_share.name, self.problem.groups(query_share.name))
+            LookedUpQuery(query_share.name, self.problem.cell_groups(query_share.name))
             for query_share in level_strategy.queries
         )
 

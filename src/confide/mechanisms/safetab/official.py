@@ -48,6 +48,7 @@ PARAMETERS = {
 }
 DATA = {"records": "person-records", "blocks": "GRF-C"}
 ENDINGS = (".txt", ".parquet")
+COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,19 @@ def find_folder(parameters: Path, data: Path, stems: Mapping[str, str] = DATA) -
                 found = " and ".join(path.name for path in there)
                 findings.append(Finding.of("official-folder/file", where=Place(file=str(folder / stem)), found=found))
             else:
-                findings.append(
-                    Finding.of("official-folder/file-missing", where=Place(file=str(folder / f"{stem}.txt")), stem=stem)
-                )
+                where, packed = Place(file=str(folder / f"{stem}.txt")), compressed(folder, stem)
+                if packed:
+                    findings.append(Finding.of("official-folder/compressed", where=where, packed=packed, stem=stem))
+                else:
+                    findings.append(Finding.of("official-folder/file-missing", where=where, stem=stem))
     if findings:
         raise InputError(findings)
     return OfficialFolder(config, files)
+
+
+def compressed(folder: Path, stem: str) -> str | None:
+    """The name of a file that is there compressed, if one is."""
+    return next((path.name for path in sorted(folder.glob(f"{stem}.*")) if path.suffix in COMPRESSED), None)
 
 
 # The configuration: its keys and the rules for their values.

@@ -183,8 +183,10 @@ class OfficialProgram(ABC):
         """The spec that ``confide new`` writes."""
         no_product(self.release, product)
         settings = self.production()
-        named = {"name": self.drafted, "title": self.about} | dict(values)
-        text = self.text(settings, self.stems, name=named["name"], title=named["title"], ledger=LEDGER, file=SPEC)
+        named = {"name": self.drafted, "title": self.about, "ledger": LEDGER, "file": SPEC} | dict(values)
+        files = {key: named.get(key, stem) for key, stem in self.stems.items()}
+        own = {"name": named["name"], "title": named["title"], "ledger": named["ledger"], "file": named["file"]}
+        text = self.text(settings, files, options=None, **own)
         return Draft(text, settings.total, "add-remove", unit=self.unit)
 
     def read(

@@ -36,7 +36,7 @@ from confide.file_system import private_folder, write_text
 from confide.mechanisms.topdown.constraints import invariant_level, narrowed
 from confide.mechanisms.topdown.from_below import LevelLaws, gather, with_limited_first
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
-from confide.mechanisms.topdown.node import EstimationNode, Limits, NodeRules, NodeTally, UnitLaws, estimate, support_of
+from confide.mechanisms.topdown.node import EstimationNode, Limits, NodeRules, NodeTally, UnitLaws, estimate
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
@@ -84,7 +84,6 @@ class EstimateGroup(ABC):
     """Estimates the children of a group of parents from measurements, wherever these come from."""
 
     rules: NodeRules
-    cells: int
 
     @abstractmethod
     def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:
@@ -98,7 +97,7 @@ class EstimateGroup(ABC):
         starts = np.flatnonzero(np.diff(columns["parent"], prepend=-1))
         ends = np.append(starts[1:], len(columns["parent"]))
         nodes = [
-            NodeRows({name: values[start:end] for name, values in columns.items()}, self.cells)
+            NodeRows({name: values[start:end] for name, values in columns.items()})
             for start, end in zip(starts, ends, strict=True)
         ]
         # Only children and children of empty parents are copies; the others are measured together, then estimated.
@@ -179,17 +178,15 @@ class EstimateFromLaws(EstimateGroup):
 class NodeRows:
     """The rows of one parent, by kind. They come in the order of kind, unit and cell."""
 
-    def __init__(self, rows: dict[str, Integers], cells: int):
+    def __init__(self, rows: dict[str, Integers]):
         ends = np.searchsorted(rows["kind"], [*RowKind], side="right").tolist()
         of = {kind: slice(begin, end) for kind, begin, end in zip(RowKind, [0, *ends], ends, strict=False)}
         self.cell = {kind: rows["cell"][part] for kind, part in of.items()}
         self.n = {kind: rows["n"][part] for kind, part in of.items()}
         self.units = rows["unit"][of[RowKind.CHILD]]
         self._unit_of_truth = rows["unit"][of[RowKind.TRUTH]]
-        parent = np.zeros(cells, np.int64)
-        parent[self.cell[RowKind.PARENT]] = self.n[RowKind.PARENT]
-        self.support = support_of(parent)
-        self.parent = parent[self.support]
+        there = self.n[RowKind.PARENT] > 0
+        self.support, self.parent = self.cell[RowKind.PARENT][there], self.n[RowKind.PARENT][there]
 
     @property
     def copied(self) -> bool:
@@ -360,7 +357,7 @@ def _descend(problem: TopDownProblem, job: Job, evidence: Evidence, limits: Leve
             _write_nodes(job, evidence, above, level, groups, limits, rows, laws)
         # One function for the level, mapped over groups of parents by whatever engine there is.
         rules = _rules(problem, level_strategy, laws)
-        function: GroupFunction = EstimateFromLaws(rules, problem.cells)
+        function: GroupFunction = EstimateFromLaws(rules)
         if laws is None or not laws.passes:
             function = evidence.function(level_strategy, level, rules)
         numbers = np.unique(groups).tolist()
@@ -379,7 +376,7 @@ def estimates_folder(workspace: Workspace, level: TopDownLevel) -> Path:
 def _rules(problem: TopDownProblem, level_strategy: LevelStrategy, laws: LevelLaws | None = None) -> NodeRules:
     estimation = level_strategy.estimation
     names = {name for step in estimation.least_squares for name in (*step.queries, *step.constrain)}
-    groups = {name: problem.groups(name) for name in sorted(names | set(estimation.chain))}
+    groups = {name: problem.cell_groups(name) for name in sorted(names | set(estimation.chain))}
     constraints = problem.strategy.constraints
     return NodeRules(
         estimation.least_squares,
@@ -387,11 +384,12 @@ def _rules(problem: TopDownProblem, level_strategy: LevelStrategy, laws: LevelLa
         estimation.rounding,
         groups,
         frozenset(name for name in estimation.chain if problem.strategy.query(name).cells == problem.cells),
-        {name: problem.groups(name) for name in constraints.limited},
+        {name: problem.cell_groups(name) for name in constraints.limited},
         constraints.zero_cells(problem.strategy.schema),
         None if laws is None else laws.sectors,
         () if laws is None else laws.passes,
         bool(problem.evidence_levels) and level_strategy is problem.strategy.levels[-1],
+        estimation.interleaved,
     )
 
 
@@ -498,6 +496,7 @@ def _write_nodes(
 
 COPIED = "copied"
 """An only child, or the children of an empty parent: there was nothing to estimate."""
+DUAL_NEWTON = SolveOutcome.DUAL_NEWTON.value
 OUTCOMES = (COPIED, *(outcome.value for outcome in SolveOutcome))
 
 
@@ -505,7 +504,11 @@ def read_statistics(folders: Mapping[str, Path]) -> dict[str, Any]:
     """The tallies of every level from its folder of estimates, and their sum."""
     tallies = {name: [_tally(file) for file in sorted(folder.glob("*.parquet"))] for name, folder in folders.items()}
     everything = [tally for of_level in tallies.values() for tally in of_level]
-    return {"levels": {name: _added(of_level) for name, of_level in tallies.items()}, "whole": _added(everything)}
+    # The method for full tables is named where it was used.
+    unused = () if any(DUAL_NEWTON in tally["least_squares"] for tally in everything) else (DUAL_NEWTON,)
+    outcomes = [outcome for outcome in OUTCOMES if outcome not in unused]
+    levels = {name: _added(of_level, outcomes) for name, of_level in tallies.items()}
+    return {"levels": levels, "whole": _added(everything, outcomes)}
 
 
 def solver_check(statistics: Mapping[str, Any]) -> Check:
@@ -516,7 +519,7 @@ def solver_check(statistics: Mapping[str, Any]) -> Check:
     """
     levels, overall = statistics["levels"], statistics["whole"]
     parts = [
-        {outcome: level["least_squares"][outcome] for outcome in OUTCOMES} | {"nodes": level["nodes"]}
+        {outcome: level["least_squares"][outcome] for outcome in overall["least_squares"]} | {"nodes": level["nodes"]}
         for level in (*levels.values(), overall)
     ]
     adds_up = all(sum(part[key] for part in parts[:-1]) == parts[-1][key] for key in parts[-1])
@@ -550,14 +553,14 @@ def _tally(file: Path) -> dict[str, Any]:
     return tally
 
 
-def _added(tallies: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _added(tallies: Iterable[Mapping[str, Any]], outcomes: Sequence[str]) -> dict[str, Any]:
     parts = list(tallies)
     unknown = {outcome for tally in parts for outcome in tally["least_squares"]} - set(OUTCOMES)
     assert not unknown, f"outcomes that are not counted: {unknown}"
     roundings = [tally["rounding"] for tally in parts]
     return {
         "nodes": sum(tally["nodes"] for tally in parts),
-        "least_squares": {o: sum(tally["least_squares"].get(o, 0) for tally in parts) for o in OUTCOMES},
+        "least_squares": {o: sum(tally["least_squares"].get(o, 0) for tally in parts) for o in outcomes},
         "fallbacks": sum(tally["fallbacks"] for tally in parts),
         "relative_gap_at_most": power_of_ten(max((tally["largest_gap"] for tally in parts), default=0.0)),
         "rounding": {

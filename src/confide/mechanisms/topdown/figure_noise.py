@@ -625,6 +625,7 @@ class _MeansOfQueries:
         strategy = problem.strategy
         self._shape = [attribute.size for attribute in strategy.schema.attributes]
         self._measured = {name: strategy.grouping(name) for name in strategy.measured}
+        self._known: dict[tuple[str, int, bytes], Integers | None] = {}
 
     def with_levels(self, levels: Sequence[_MeasuredLevel]) -> _MeansOfQueries:
         """The same with other noise."""
@@ -636,7 +637,7 @@ class _MeansOfQueries:
         return grouping_key(query)
 
     def within(self, query: Grouping) -> Floats:
-        summed = {name: self._summed(groups, query) for name, groups in self._measured.items()}
+        summed = {name: self._summed(name, query) for name in self._measured}
         return np.stack([self._on_level(level, query, summed) for level in self._levels])
 
     def _on_level(self, level: _MeasuredLevel, query: Grouping, summed: Mapping[str, Floats | None]) -> Floats:
@@ -656,23 +657,32 @@ class _MeansOfQueries:
         with np.errstate(divide="ignore"):
             return np.where(weight > 0, 1 / weight, np.nan)
 
-    def _summed(self, measured: Grouping, query: Grouping) -> Floats | None:
+    def _summed(self, measured: str, query: Grouping) -> Floats | None:
         """How many cells of a measured query each cell is; None where they are not made of whole ones."""
         counts = []
         factor = 1
-        for axis, size in enumerate(self._shape):
-            fine = measured.get(axis, np.zeros(size, np.int64))
-            coarse = query.get(axis, np.zeros(size, np.int64))
-            if ((coarse != NO_GROUP) & (fine == NO_GROUP)).any():
+        for axis in range(len(self._shape)):
+            inside = self._inside(measured, axis, query.get(axis))
+            if inside is None:
                 return None
-            pairs = np.unique(np.stack([fine, coarse]), axis=1)
-            pairs = pairs[:, pairs[0] != NO_GROUP]
-            if len(np.unique(pairs[0])) < pairs.shape[1]:
-                return None
-            inside = np.bincount(pairs[1][pairs[1] != NO_GROUP], minlength=int(coarse.max()) + 1)
             if axis in query:
                 counts.append(inside)
             else:
                 factor *= int(inside[0])
         multiplied = reduce(lambda one, other: np.multiply.outer(one, other).ravel(), counts, np.array([factor]))
         return np.asarray(multiplied, np.float64)
+
+    def _inside(self, measured: str, axis: int, asked: Integers | None) -> Integers | None:
+        """How many groups of a measured query each group that is asked for has on an axis; None where they are not
+        made of whole ones. Thousands of figures are of the same few groups of each axis."""
+        key = (measured, axis, b"" if asked is None else asked.tobytes())
+        if key not in self._known:
+            coarse = np.zeros(self._shape[axis], np.int64) if asked is None else asked
+            fine = self._measured[measured].get(axis, np.zeros(self._shape[axis], np.int64))
+            pairs = np.unique(np.stack([fine, coarse]), axis=1)
+            pairs = pairs[:, pairs[0] != NO_GROUP]
+            left_out = bool(((coarse != NO_GROUP) & (fine == NO_GROUP)).any())
+            divided = len(np.unique(pairs[0])) < pairs.shape[1]
+            inside = np.bincount(pairs[1][pairs[1] != NO_GROUP], minlength=int(coarse.max()) + 1)
+            self._known[key] = None if left_out or divided else inside
+        return self._known[key]

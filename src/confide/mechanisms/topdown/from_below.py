@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 from confide.arrays import Booleans, Floats, Integers
 from confide.engines.protocol import write_parquet
 from confide.errors import ParameterError, Place
-from confide.estimation.cell_law import marginal_information
+from confide.estimation.node_problem import marginal_information
 from confide.estimation.sectors import MOST_CORE_CELLS, CellVectors, SectorQuery, Sectors
 from confide.estimation.tree_covariances import KNOWN, TreeCovariances, TreeLevel, Upward, with_level_between
 from confide.estimation.tree_gls import TreeEstimates

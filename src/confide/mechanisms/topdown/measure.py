@@ -22,6 +22,7 @@ import numpy as np
 from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.estimation.node_problem import MeasuredQuery
+from confide.mechanisms.topdown.strategy import GroupNumbers
 from confide.noise import NoiseDistribution, NoiseStream, draw_at
 
 
@@ -53,7 +54,7 @@ class LevelQuery:
     """
 
     name: str
-    groups: Integers
+    groups: GroupNumbers
     cells: int
     stream: NoiseStream
     laws: tuple[NoiseDistribution | None, ...]

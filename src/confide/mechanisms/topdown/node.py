@@ -7,7 +7,7 @@ it is handed measurements. It is a pure function of arrays, so that any process 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from confide.arrays import Booleans, Floats, Integers
-from confide.estimation.cell_law import CellLaw
-from confide.estimation.least_squares import estimate_totals, quantised, solve
-from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
+from confide.errors import Finding, Place
+from confide.estimation.active_set import InfeasibleError
+from confide.estimation.full_tables import FullTables, round_tables, solve_tables
+from confide.estimation.least_squares import SolveReport, estimate_totals, quantised, solve
+from confide.estimation.node_problem import CellLaw, ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
 from confide.estimation.rounding import Partition, RoundingProblem, RoundingTally, round_counts
 from confide.estimation.sectors import Sectors
-from confide.mechanisms.topdown.strategy import Pass
+from confide.mechanisms.topdown.strategy import GroupNumbers, Pass
 from confide.schema import TOTAL
 
 
@@ -31,11 +33,11 @@ class NodeRules:
     passes: tuple[Pass, ...]
     slack: float
     rounding: tuple[tuple[str, ...], ...]
-    groups: Mapping[str, Integers]
+    groups: Mapping[str, GroupNumbers]
     """The groups of histogram cells of every query that a pass or the rounding names."""
     finest: frozenset[str]
     """The rounding queries whose groups are the cells themselves."""
-    limited: Mapping[str, Integers]
+    limited: Mapping[str, GroupNumbers]
     """The groups of histogram cells of the queries whose counts are limited in each child."""
     zero: Booleans
     """The cells that no record can have."""
@@ -45,6 +47,10 @@ class NodeRules:
     """The passes whose objective is a law of cells."""
     second_look: bool = False
     """Whether the last pass is made twice, the second time with what the first one says of the sizes of the units."""
+    interleaved: bool = False
+    """Whether what a pass keeps is made whole before the next one begins."""
+    given: GroupNumbers | None = None
+    """The groups of histogram cells whose counts in every child are those of another release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +110,8 @@ class EstimationNode:
     """For a pass by its number the law of the cells of each child, in place of measurements."""
     total_law: MeasuredQuery | None = None
     """The total of each child as it and everything below it tell, in place of what was measured."""
+    given: tuple[Integers, Integers] | None = None
+    """Counts of another release: the groups that a child has anybody in, rising, and groups x children."""
 
 
 def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTally]:
@@ -117,6 +125,8 @@ def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTall
         Counts (cells ``support`` x children, whole and not negative, each row with the parent's sum) and the tally of
         the solvers.
     """
+    if rules.interleaved:
+        return _in_turns(node, rules)
     problem = _problem(node, rules)
     tally = NodeTally(nodes=1)
     held: list[GroupBounds] = []
@@ -152,6 +162,151 @@ def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTall
     return rounding.counts, tally + NodeTally(rounding=RoundingTally.of(rounding.report))
 
 
+def _in_turns(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTally]:
+    """Least squares and rounding in turns: each pass makes its answers whole, and they are held from then on.
+
+    A pass works on classes of cells. What is held is a partition of the cells that each pass refines, with whole counts
+    in every child, so that each held group is a full table with a solution (:mod:`confide.estimation.full_tables`).
+    What limits children stays beside it until what is held refines it.
+    """
+    possible = np.ones(len(node.support), np.bool_)
+    if node.parent is None:
+        possible = ~rules.zero[node.support]
+        for name, side in node.limits.items():
+            possible &= (side.largest[rules.limited[name][node.support]] > 0).any(axis=1)
+    held, counts = np.zeros(len(node.support), np.int64), None if node.total is None else np.array([[node.total]])
+    if node.given is not None and rules.given is not None:
+        numbers, counts = node.given
+        groups = rules.given[node.support]
+        held = np.searchsorted(numbers, groups)
+        possible &= numbers[np.minimum(held, len(numbers) - 1)] == groups
+    held = held[possible]
+    if counts is not None and (nowhere := np.setdiff1d(np.flatnonzero(counts.any(axis=1)), held)).size:
+        raise InfeasibleError([Finding.of("infeasible/child", where=Place(path=f"given group {nowhere[0]}"))])
+    support, parent = node.support[possible], None if node.parent is None else node.parent[possible]
+    limits = {name: rules.limited[name][support] for name in node.limits}
+    tally = NodeTally(nodes=1)
+    for number, (step, chain) in enumerate(zip(rules.passes, rules.rounding, strict=True)):
+        last = number == len(rules.passes) - 1
+        limits = {
+            name: groups
+            for name, groups in limits.items()
+            if len(np.unique(_joined(held, groups))) > len(np.unique(held))
+        }
+        kept = [np.arange(len(support))] if last else [rules.groups[name][support] for name in step.constrain]
+        fixed = _joined(held, *kept)
+        # Classes lie one after the other in what is made whole, and that in what is held.
+        measured = [query for query in node.measured if query.name in step.queries]
+        label = _joined(fixed, *limits.values(), *(query.groups[possible] for query in measured))
+        first = np.unique(label, return_index=True)[1]
+        sums = None if parent is None else _sums_of(label, parent)
+        problem = FullTables(
+            sums,
+            held[first],
+            counts,
+            tuple(replace(query, groups=query.groups[possible][first]) for query in measured),
+            node.children,
+        )
+        names = [(name, rules.groups[name][support][first]) for name in chain]
+        if limits or (number == 0 and node.official_unit_of_child is not None):
+            of_limits = {name: groups[first] for name, groups in limits.items()}
+            official = node if number == 0 else replace(node, official_unit_of_child=None, official_totals=None)
+            counts, report, rounding = _limited_pass(official, problem, of_limits, fixed[first], names)
+        else:
+            x, report = solve_tables(problem)
+            counts, rounding = round_tables(problem, x, fixed[first], names)
+        outcome = {report.outcome.value: 1}
+        tally += NodeTally(0, outcome, report.fallbacks, report.certificate.relative_gap, rounding)
+        held = fixed
+    assert counts is not None, "there is a pass"
+    result = np.zeros((len(node.support), node.children), np.int64)
+    result[possible] = counts[held]
+    return result, tally
+
+
+def _joined(*groups: Integers) -> Integers:
+    """The common refinement of partitions, numbered in lexicographic order."""
+    result = groups[0]
+    for finer in groups[1:]:
+        result = np.unique(result * (int(finer.max(initial=0)) + 2) + finer + 1, return_inverse=True)[1].reshape(-1)
+    return np.unique(result, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _sums_of(groups: Integers, counts: Integers) -> Integers:
+    sums = np.zeros(int(groups.max(initial=-1)) + 1, np.int64)
+    np.add.at(sums, groups, counts)
+    return sums
+
+
+def _limited_pass(
+    node: EstimationNode,
+    problem: FullTables,
+    limits: Mapping[str, Integers],
+    fixed: Integers,
+    chain: Sequence[tuple[str, Integers]],
+) -> tuple[Integers, SolveReport, RoundingTally]:
+    """A pass beside limits, on classes, by the methods for any constraints: its counts of what is made whole.
+
+    What is rounded tells limited groups apart as well, so that the counts have children that keep the limits.
+    """
+    general = problem.as_node()
+    allowed, bounds = general.allowed, [*general.bounds]
+    for name, groups in limits.items():
+        allowed = allowed & (node.limits[name].largest[groups] > 0)
+        least, largest = (side.astype(np.float64) for side in (node.limits[name].least, node.limits[name].largest))
+        bounds.append(GroupBounds(f"limits of {name}", groups, least, largest))
+    sums: tuple[ChildSums, ...] = ()
+    if node.official_unit_of_child is not None and node.official_totals is not None:
+        exact = node.official_totals.astype(np.float64)
+        sums = (ChildSums("invariant totals", node.official_unit_of_child, exact, exact),)
+    x, report = _unlimited(node, problem, limits) if not sums and allowed.all() else (None, None)
+    if x is None or report is None:
+        x, report = solve(replace(general, allowed=allowed, bounds=tuple(bounds), child_sums=sums))
+
+    unit = _joined(fixed, *limits.values())
+    first = np.unique(unit, return_index=True)[1]
+    estimate = np.zeros((len(first), node.children))
+    np.add.at(estimate, unit, x)
+    partitions = []
+    if problem.held is not None:
+        partitions.append(Partition("held", problem.group[first], 0, 0, problem.held, problem.held))
+    partitions += [Partition(name, _joined(problem.group, groups)[first]) for name, groups in chain]
+    for name, groups in limits.items():
+        own, side = groups[first], node.limits[name]
+        place = sum(len(np.unique(part.groups)) < len(np.unique(own)) for part in partitions)
+        partitions.insert(place, Partition(name, own, 0, 0, side.least, side.largest))
+    rounded = round_counts(
+        RoundingProblem(
+            quantised(estimate),
+            None if problem.parent is None else _sums_of(unit, problem.parent),
+            tuple(partitions),
+            allowed=allowed[first],
+            child_group=node.official_unit_of_child,
+            group_totals=node.official_totals,
+        )
+    )
+    counts = np.zeros((int(fixed.max(initial=-1)) + 1, node.children), np.int64)
+    np.add.at(counts, fixed[first], rounded.counts)
+    return counts, report, RoundingTally.of(rounded.report)
+
+
+def _unlimited(
+    node: EstimationNode, problem: FullTables, limits: Mapping[str, Integers]
+) -> tuple[Floats | None, SolveReport | None]:
+    """The estimate without limits, if it keeps them: then it is the one with limits, too. Limits are wide in large
+    units, whose problems are the largest."""
+    of_variables, report = solve_tables(problem)
+    x = problem.layout.dense(of_variables)
+    for name, groups in limits.items():
+        side = node.limits[name]
+        sums = group_sums(groups, x, len(side.least))
+        if (sums < side.least - KEPT).any() or (sums > side.largest + KEPT).any():
+            return None, None
+    return x, report
+
+
+KEPT = 1e-6
+"""By how much an estimate may miss a limit: rounding keeps it exactly."""
 UNLIKE = 4.0
 """How many times the variance of chance the units of a parent differ by in a kind of people, at least."""
 LIKE_NEIGHBOURS = 8.0
@@ -238,20 +393,20 @@ def _with_limits(node: EstimationNode, rules: NodeRules, chain: list[Partition])
     for name, limits in node.limits.items():
         groups = rules.limited[name]
         place = sum(_count(groups_of_query[partition.name]) < _count(groups) for partition in partitions)
-        if place == len(partitions) or not np.array_equal(groups_of_query[partitions[place].name], groups):
+        if place == len(partitions) or not _same(groups_of_query[partitions[place].name], groups):
             in_pass = partitions[place].in_pass if place < len(partitions) else len(rules.rounding) - 1
             partitions.insert(place, Partition(name, groups[node.support], in_pass, weight=0))
         partitions[place] = replace(partitions[place], lower=limits.least, upper=limits.largest)
     return partitions
 
 
-def _count(groups: Integers) -> int:
+def _count(groups: GroupNumbers) -> int:
     return int(groups.max()) + 1
 
 
-def support_of(parent: Integers) -> Integers:
-    """The histogram cells that a parent's children can have."""
-    return np.flatnonzero(parent > 0)
+def _same(one: GroupNumbers, other: GroupNumbers) -> bool:
+    cells = np.arange(len(one))
+    return one is other or (_count(one) == _count(other) and np.array_equal(one[cells], other[cells]))
 
 
 class UnitLaws:

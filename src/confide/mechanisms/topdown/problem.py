@@ -32,10 +32,10 @@ from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import (
     OWN,
+    CellGroups,
     LevelStrategy,
     Strategy,
     check_levels,
-    groups_of,
     law_of,
     stated_of,
     unit_shares,
@@ -80,11 +80,15 @@ class TopDownProblem:
             return ()
         return levels_used(self.strategy, self.spine)
 
-    def groups(self, query: str) -> Integers:
-        """The groups of histogram cells of a query."""
+    def cell_groups(self, query: str) -> CellGroups:
+        """The groups of histogram cells of a query, worked out where they are needed."""
         if query not in self._groups:
-            self._groups[query] = groups_of(self.strategy.schema, self.strategy.query(query))
+            self._groups[query] = CellGroups(self.strategy.schema, self.strategy.query(query))
         return self._groups[query]
+
+    def groups(self, query: str) -> Integers:
+        """The groups of all cells of the histogram."""
+        return self.cell_groups(query)[np.arange(self.cells)]
 
     @cached_property
     def area_names(self) -> AreaNames | None:
@@ -93,7 +97,7 @@ class TopDownProblem:
         return area_names(self.frame, levels, named=self.spec.geography.has_names)
 
     @cached_property
-    def _groups(self) -> dict[str, Integers]:
+    def _groups(self) -> dict[str, CellGroups]:
         return {}
 
     def limits(self, level: TopDownLevel) -> dict[str, tuple[Integers, Integers]]:

@@ -12,7 +12,7 @@ from pydantic import Field
 from confide.documents import load_named
 from confide.inputs import OfficeFiles
 from confide.inputs.column_proposal import free_name
-from confide.mechanisms.topdown.build_spine import ENTITY_THRESHOLD, FANOUT
+from confide.mechanisms.topdown.build_spine import ENTITY_THRESHOLD, FANOUT, PRIM
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.strategy_file import BLOCK, STRATEGY, StrategyFile, load_strategy
 from confide.releases.draft import BUDGET, LEDGER, SCHEMA, SPEC, Draft, office_files, office_values, one_of, schema_text
@@ -65,7 +65,8 @@ class TopDownPart(Part):
     """What is measured, and along which spine."""
 
     strategy: FilePath = Field(
-        description="The strategy: a shipped name (pl94-persons, pl94-persons-2026, pl94-units), or a TOML file."
+        description="The strategy: a shipped name (pl94-persons, pl94-persons-2026, pl94-units, dhc-persons), or a TOML"
+        " file."
     )
     root: str | None = Field(None, description="The root of the strategy: us, pr or state; default: the file's own.")
     spine: Literal["optimised", "plain"] = Field(
@@ -196,7 +197,7 @@ class TopDownSpec(Spec):
 # The draft of a spec for a strategy that ships.
 
 
-PRODUCTS = {"pl94-persons": "persons", "pl94-units": "units"}
+PRODUCTS = {"pl94-persons": "persons", "pl94-units": "units", "dhc-persons": "persons"}
 """The products of the 2020 Census: strategies that ship, and what they are about."""
 OWN_PRODUCTS = {"pl94-persons-2026": "persons"}
 """The same with shares of our own."""
@@ -210,7 +211,7 @@ def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **value
         strategy: The strategy of the product.
         file: The name that the spec will have.
         facilities: Whether the block table counts facilities (group quarters) by kind.
-        values: What differs from the draft: ``name``, ``title``.
+        values: What differs from the draft: ``name``, ``title``, ``ledger``, ``records``.
 
     Returns:
         A commented TOML file.
@@ -218,15 +219,15 @@ def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **value
     about = (PRODUCTS | OWN_PRODUCTS)[strategy.id]
     return render(
         "topdown.toml.j2",
-        **{"name": about, "title": strategy.title} | values,
+        **{"name": about, "title": strategy.title, "ledger": LEDGER, "records": "persons.parquet"} | values,
         strategy=strategy,
         attributes=["geocode", *(attribute.name for attribute in strategy.schema.attributes)],
         counted=about == "units",
         facilities=facilities,
         quarters=QUARTERS,
-        ledger=LEDGER,
         budget=str(strategy.budget),
         of_2020=strategy.id in PRODUCTS,
+        prims=PRIM in strategy.level_names,
         file=file,
     )
 
@@ -275,7 +276,7 @@ def strategy_files(office: OfficeFiles, named: Mapping[str, Any]) -> dict[str, s
 def draft_topdown(product: str | None, values: Mapping[str, str]) -> Draft:
     """The spec that ``confide new topdown`` writes."""
     strategy = load_strategy(one_of("product", product or "pl94-persons", PRODUCTS | OWN_PRODUCTS), root="state")
-    return Draft(topdown_spec(strategy, SPEC, **values), strategy.budget)
+    return Draft(topdown_spec(strategy, **{"file": SPEC} | dict(values)), strategy.budget)
 
 
 def draft_topdown_from(office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:

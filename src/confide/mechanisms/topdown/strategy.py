@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,13 +70,19 @@ class Estimation:
     ``least_squares`` runs pass by pass; the answers to ``constrain`` stay within ``slack`` in all later passes.
     ``rounding`` runs pass by pass too, and what a pass has made whole is fixed for the next. All rounding queries
     together are a chain, each refining the one before: then the sets they count are nested in a unit, and rounding is
-    a network flow with whole solutions.
+    a network flow with whole solutions. Without slack, passes and rounding take turns (:attr:`interleaved`).
     """
 
     name: str
     least_squares: tuple[Pass, ...]
     rounding: tuple[tuple[str, ...], ...]
     slack: Fraction = Fraction(0)
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether what a pass keeps is made whole, and is then exact, before the next pass begins: ``rounding`` has a
+        chain for each pass. So it is where answers are kept without slack."""
+        return not self.slack and any(step.constrain for step in self.least_squares)
 
     @property
     def chain(self) -> tuple[str, ...]:
@@ -303,18 +309,72 @@ def normal_name(schema: Schema, text: str) -> str:
     return DETAILED if text == DETAILED else schema.query(text).name
 
 
+class GroupNumbers(Protocol):
+    """The groups of the cells of a histogram: an array, or what works them out."""
+
+    def __getitem__(self, cells: Any, /) -> Any:
+        """The groups of some cells."""
+
+    def __len__(self) -> int: ...
+
+    def max(self) -> Any:
+        """The largest group."""
+
+
+class CellGroups:
+    """The groups of cells in a query, worked out from the codes of the cells, attribute by attribute.
+
+    Codes count in the order of the schema, whatever the order of the query's words: this is the one place that knows
+    which cell of a query a cell of the histogram adds to. Nothing of the size of a large histogram is kept.
+
+    >>> from confide.documents import parse_schema
+    >>> said = {"id": "demo", "provenance": "made up", "attributes": {
+    ...     "sex": {"title": "Sex", "levels": [["m", "male"], ["f", "female"]]},
+    ...     "age": {"title": "Age", "range": [0, 2]}}}
+    >>> schema = parse_schema(said)
+    >>> CellGroups(schema, schema.query("age*sex"))[np.array([0, 2, 5])]
+    array([0, 2, 5])
+    """
+
+    SMALL = 1 << 16
+
+    def __init__(self, schema: Schema, query: Query):
+        sizes = [attribute.size for attribute in schema.attributes]
+        strides = np.cumprod([1, *sizes[:0:-1]], dtype=np.int64)[::-1].tolist()
+        place = {attribute.name: number for number, attribute in enumerate(schema.attributes)}
+        self._lookups = [
+            (strides[at], sizes[at], variable.assignment.astype(np.int64), variable.size)
+            for variable in sorted(query.variables, key=lambda variable: place[variable.attribute.name])
+            for at in (place[variable.attribute.name],)
+        ]
+        self._cells, self._groups = int(np.prod(sizes, dtype=np.int64)), query.cells
+        self._table = self._of(np.arange(self._cells)) if self._cells <= self.SMALL else None
+
+    def __len__(self) -> int:
+        return self._cells
+
+    def max(self) -> int:
+        """The largest group."""
+        return self._groups - 1
+
+    def __getitem__(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The group of each cell, or ``NO_GROUP``."""
+        return self._of(cells) if self._table is None else self._table[cells]
+
+    def _of(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        result, left_out = np.zeros(cells.shape, np.int64), np.zeros(cells.shape, np.bool_)
+        for stride, size, assignment, groups in self._lookups:
+            assigned = assignment[cells // stride % size]
+            result = result * groups + assigned
+            left_out |= assigned == NO_GROUP
+        result[left_out] = NO_GROUP
+        return result
+
+
 def groups_of(schema: Schema, query: Query) -> NDArray[np.int64]:
     """For each cell of the histogram, in C order, the cell of ``query`` that it adds to, or ``NO_GROUP``."""
-    shape = tuple(attribute.size for attribute in schema.attributes)
-    order = [attribute.name for attribute in schema.attributes]
-    indices = np.indices(shape, sparse=True)
-    result, left_out = np.zeros(shape, np.int64), np.zeros(shape, bool)
-    for variable in query.variables:
-        assigned = variable.assignment[indices[order.index(variable.attribute.name)]]
-        result = result * variable.size + assigned
-        left_out = left_out | (assigned == NO_GROUP)
-    result[left_out] = NO_GROUP
-    return result.ravel()
+    groups = CellGroups(schema, query)
+    return groups[np.arange(len(groups))]
 
 
 def sectors_of(strategy: Strategy, *, public_zeros: bool = True) -> tuple[Sectors, dict[str, SectorQuery]]:
@@ -334,19 +394,41 @@ def sectors_of(strategy: Strategy, *, public_zeros: bool = True) -> tuple[Sector
 
 
 def refines(fine: Query, coarse: Query) -> bool:
-    """Whether every cell of ``fine`` lies in one cell of ``coarse``.
+    """Whether every cell of ``fine`` lies in one cell of ``coarse``."""
+    return refine_together((fine,), coarse)
+
+
+def refine_together(queries: Iterable[Query], coarse: Query) -> bool:
+    """Whether records that all of the queries count in the same cells are in one cell of ``coarse``.
 
     Cells are products of groups, so this holds if and only if it holds attribute by attribute.
     """
-    grouped = {variable.attribute.name: variable.assignment for variable in fine.variables}
+    grouped: dict[str, list[NDArray[np.int64]]] = {}
+    for query in queries:
+        for variable in query.variables:
+            grouped.setdefault(variable.attribute.name, []).append(variable.assignment)
     for variable in coarse.variables:
-        groups = grouped.get(variable.attribute.name)
-        if groups is None:
-            if variable.size > 1:
-                return False
-        elif np.unique(np.stack([groups, variable.assignment]), axis=1).shape[1] > len(np.unique(groups)):
+        groups = grouped.get(variable.attribute.name, [np.zeros_like(variable.assignment)])
+        if len(np.unique([*groups, variable.assignment], axis=1).T) > len(np.unique(groups, axis=1).T):
             return False
     return True
+
+
+def held_together(strategy: Strategy) -> list[Finding]:
+    """A warning for each pass that keeps crossing answers: whole numbers are made of what they tell apart together."""
+    findings = []
+    for estimation in {level.estimation.name: level.estimation for level in strategy.levels}.values():
+        held: list[Query] = []
+        for step in estimation.least_squares if estimation.interleaved else ():
+            kept = sorted((strategy.query(name) for name in step.constrain), key=lambda query: query.cells)
+            chain = [*held, *kept]
+            if kept and not all(refines(kept[-1], query) for query in chain):
+                names = ", ".join(query.name for query in chain)
+                findings.append(
+                    Finding.of("held-together", severity="warning", estimation=estimation.name, names=names)
+                )
+            held = chain
+    return findings
 
 
 def same_cells(one: Query, other: Query) -> bool:

@@ -6,7 +6,7 @@ One file says everything of a product: schema, levels, shares, passes, constrain
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -24,6 +24,7 @@ from confide.exact import Exact, positive_within
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
 from confide.mechanisms.topdown.strategy import (
     DELTA,
+    TREE,
     Estimation,
     LevelStrategy,
     Pass,
@@ -34,6 +35,7 @@ from confide.mechanisms.topdown.strategy import (
     cut,
     invariant_queries,
     normal_name,
+    refine_together,
     refines,
     resolve,
     same_cells,
@@ -69,8 +71,12 @@ class EstimationPart(Part):
     """How the units of a level are estimated."""
 
     least_squares: list[PassPart] = Field(min_length=1, description="The least-squares passes in order.")
-    rounding: list[list[QueryName]] = Field(min_length=1, description="The rounding passes; together a chain.")
-    slack: ExactNumber | None = Field(None, description="How far kept answers may move in later passes.")
+    rounding: list[list[QueryName]] = Field(
+        min_length=1, description="The rounding passes, together a chain; without slack a chain for each pass."
+    )
+    slack: ExactNumber | None = Field(
+        None, description="How far kept answers may move; without it each pass makes them whole before the next."
+    )
 
 
 class RootPart(Part):
@@ -488,23 +494,58 @@ class _Maker:
         if passes[-1].constrain:
             at = (*path, "least_squares", len(passes) - 1, "constrain")
             self._notes.wrong(at, "no-later-pass", ", ".join(passes[-1].constrain))
-        if any(step.constrain for step in passes) and part.slack is None:
-            self._notes.wrong((*path, "slack"), "missing-key/slack", "nothing")
         rounding = tuple(map(names, part.rounding))
         estimation = Estimation(name, passes, rounding, part.slack or Fraction(0))
-        self._check_chain(path, estimation)
+        if estimation.interleaved:
+            self._check_turns(path, estimation)
+        else:
+            self._check_chain(path, estimation, estimation.chain)
         return estimation
 
-    def _check_chain(self, path: KeyPath, estimation: Estimation) -> None:
+    def _check_turns(self, path: KeyPath, estimation: Estimation) -> None:
+        """Passes and rounding in turns: a chain for each pass, made of what the pass keeps."""
+        passes, lists = estimation.least_squares, estimation.rounding
+        if len(passes) != len(lists):
+            self._notes.wrong((*path, "rounding"), "bad-turns/lists", len(lists), lists=len(lists), passes=len(passes))
+            return
+        if self._values.evidence == TREE:
+            self._notes.wrong(("evidence",), "bad-turns/evidence", TREE, estimation=estimation.name)
+        held: list[Query] = []
+        for number, step in enumerate(passes):
+            last = number == len(passes) - 1
+            at = (*path, "least_squares", number, "constrain")
+            before, kept = tuple(held), [self._notes.query(at, text) for text in step.constrain]
+            held += [query for query in kept if query is not None]
+            chain = self._check_chain(path, estimation, lists[number], before=before, number=number, last=last)
+            for place, text, query in () if last else chain:
+                if not refine_together(held, query):
+                    names = ", ".join(step.constrain)
+                    self._notes.wrong(place, "bad-turns/finer", text, query=text, names=names)
+
+    def _check_chain(
+        self,
+        path: KeyPath,
+        estimation: Estimation,
+        names: Sequence[str],
+        *,
+        before: Sequence[Query] = (),
+        number: int | None = None,
+        last: bool = True,
+    ) -> list[tuple[KeyPath, str, Query]]:
+        """Rounding queries that do not refine each other inside what is held ``before``; returns the queries. Of
+        passes in turns it is the list of one pass by its number."""
         places: list[KeyPath] = [
-            (*path, "rounding", i, j) for i, names in enumerate(estimation.rounding) for j in range(len(names))
+            (*path, "rounding", i, j)
+            for i, listed in enumerate(estimation.rounding)
+            for j in range(len(listed))
+            if number in (None, i)
         ]
-        queries = [self._notes.query(at, text) for at, text in zip(places, estimation.chain, strict=True)]
-        chain = [(at, text, q) for at, text, q in zip(places, estimation.chain, queries, strict=True) if q is not None]
+        queries = [self._notes.query(at, text) for at, text in zip(places, names, strict=True)]
+        chain = [(at, text, q) for at, text, q in zip(places, names, queries, strict=True) if q is not None]
         for (_, coarse, above), (at, fine, below) in pairwise(chain):
-            if not refines(below, above):
+            if not refine_together((below, *before), above):
                 self._notes.wrong(at, "not-a-chain/refine", fine, estimation=estimation.name, fine=fine, coarse=coarse)
-        if not chain or not same_cells(chain[-1][2], resolve(self._schema, DETAILED)):
+        if last and not (chain and same_cells(chain[-1][2], resolve(self._schema, DETAILED))):
             self._notes.wrong(
                 (*path, "rounding"),
                 "not-a-chain/end",
@@ -512,10 +553,17 @@ class _Maker:
                 estimation=estimation.name,
                 detailed=DETAILED,
             )
+        # Passes in turns look at limits until what is held refines them.
         for at, name, limited in self._limited():
+            if before and refine_together(before, limited):
+                continue
+            for query in (query for query in before if not refines(limited, query)):
+                at_name = query.name
+                self._notes.wrong(at, "not-a-chain/nest", at_name, name=name, query=at_name, estimation=estimation.name)
             for _, text, query in chain:
-                if not (refines(query, limited) or refines(limited, query)):
+                if not (refine_together((query, *before), limited) or refines(limited, query)):
                     self._notes.wrong(at, "not-a-chain/nest", text, name=name, query=text, estimation=estimation.name)
+        return chain
 
     def _check_limited(self) -> None:
         """Limits are of one query: with those of a second, a parent may keep the sums of both and yet have counts that

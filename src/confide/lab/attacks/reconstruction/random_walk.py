@@ -52,11 +52,13 @@ def proportional_fit(
         for r in range(len(figure)):
             if np.isnan(figure[r]):
                 continue
+            # s, what the row counts now.
             total = 0.0
             for k in range(start[r], start[r + 1]):
                 total += x[column[k]]
             if total <= 0.0:
                 continue
+            # The d that solves the row's equation, by Newton's method with steps that are kept short.
             d = 0.0
             for _newton in range(NEWTON):
                 shrunk = total * np.exp(-d)
@@ -65,11 +67,13 @@ def proportional_fit(
                 d += step
                 if abs(step) < 1e-9:
                     break
+            # λ grows by it, and every cell of the row shrinks by its factor.
             multiplier[r] += d
             factor = np.exp(-d)
             for k in range(start[r], start[r + 1]):
                 x[column[k]] *= factor
             largest = max(largest, abs(d))
+        # No row moved by more than a ten-thousandth: this is the optimum.
         if largest < 1e-4:
             break
     return x
@@ -78,6 +82,7 @@ def proportional_fit(
 @numba.njit(cache=True, nogil=True)
 def _uniform(state: Any) -> float:
     """The next number in [0, 1) of splitmix64 (Steele, Lea and Flood 2014)."""
+    # The state moves by the golden ratio; three mixing steps spread its bits; the upper 53 of them are the number.
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -91,6 +96,7 @@ def _log_likelihood(rows: Any, r: int, count: int) -> Any:
     """The likelihood of a row's figure at a count, from its table or beyond the ends of it."""
     place, low, length, values, slopes = rows
     at = count - low[r]
+    # Beyond an end the logarithm goes on as a straight line with the slope of that end.
     if at < 0:
         return values[place[r]] + at * slopes[r, 0]
     if at >= length[r]:
@@ -101,6 +107,7 @@ def _log_likelihood(rows: Any, r: int, count: int) -> Any:
 @numba.njit(cache=True, nogil=True)
 def _add(cells: Any, rows: Any, count: Integers, v: int, by: int) -> float:
     """Adds somebody of kind v to all rows that count them, or takes them out; what that adds to the likelihood."""
+    # Only the rows that count this kind change: their likelihoods before and after.
     start, row = cells
     gain = 0.0
     for k in range(start[v], start[v + 1]):
@@ -113,10 +120,12 @@ def _add(cells: Any, rows: Any, count: Integers, v: int, by: int) -> float:
 @numba.njit(cache=True, nogil=True)
 def _with_level(keys: Integers, v: int, other: int, shape: Integers, stride: Integers, axis: int) -> int:
     """The kind that has everything of v but the level of ``other`` on one axis; -1 if there is none, or it is v."""
+    # The levels of both on the axis, as digits of their keys.
     level = (keys[v] // stride[axis]) % shape[axis]
     new = (keys[other] // stride[axis]) % shape[axis]
     if level == new:
         return -1
+    # The key with the other digit, looked for by halving: not every combination of levels is a kind.
     key = keys[v] + (new - level) * stride[axis]
     low, high = 0, len(keys)
     while low < high:
@@ -171,12 +180,14 @@ def walk(
     kinds, largest = len(alpha), len(log_size) - 1
     mean = 0.0
     for step in range(steps):
+        # How cold it is rises or falls from the first to the last step by a constant factor.
         mean += people
         cold = coldness[0] * (coldness[1] / coldness[0]) ** (step / steps)
         move = _uniform(seed)
         if move < COME_OR_GO:
             if fixed:
                 continue
+            # Somebody comes, of a kind drawn from q: likelihood, P(N) and the urn, against how likely the draw was.
             if _uniform(seed) < 0.5:
                 if people >= len(person):
                     continue
@@ -191,6 +202,7 @@ def walk(
                 else:
                     _add(cells, rows, count, v, -1)
             else:
+                # Somebody goes, drawn from all: the same backwards, and the last person takes the free place.
                 if people == 0:
                     continue
                 i = int(_uniform(seed) * people)
@@ -207,6 +219,8 @@ def walk(
         elif people == 0:
             continue
         elif move < OTHER_LEVEL:
+            # One person and another kind, drawn from q; of it all is taken over, or one attribute alone. ``back`` is
+            # how much likelier the way back would have been proposed.
             i = int(_uniform(seed) * people)
             v = person[i]
             w = min(np.searchsorted(q_sums, _uniform(seed) * q_sums[-1], side="right"), kinds - 1)
@@ -219,6 +233,7 @@ def walk(
                 back = np.log(q_axis[axis_start[axis] + old] / q_axis[axis_start[axis] + new])
             if w < 0 or w == v:
                 continue
+            # The rows change at once; what is refused is taken back.
             gain = _add(cells, rows, count, v, -1) + _add(cells, rows, count, w, 1)
             gain += np.log((x[w] + alpha[w]) / (x[v] - 1 + alpha[v]))
             if np.log(_uniform(seed) + 1e-300) < cold * gain + back:
@@ -229,6 +244,7 @@ def walk(
                 _add(cells, rows, count, w, -1)
                 _add(cells, rows, count, v, 1)
         else:
+            # Two people exchange their levels on one axis, if both new kinds exist. Both ways are equally likely.
             i, j = int(_uniform(seed) * people), int(_uniform(seed) * people)
             axis = int(_uniform(seed) * len(shape))
             one, two = person[i], person[j]
@@ -236,6 +252,7 @@ def walk(
             new_two = _with_level(keys, two, one, shape, stride, axis)
             if i == j or new_one < 0 or new_two < 0:
                 continue
+            # Out and in one after the other, so that the urn sees the other one's change where kinds are the same.
             gain = 0.0
             for v in (one, two):
                 gain += _add(cells, rows, count, v, -1)
@@ -270,11 +287,13 @@ def ascend(
     for _ in range(sweeps):
         moved = False
         for i in range(people):
+            # The person is taken out, and what one more in each row would add is worked out once for all kinds.
             v = person[i]
             _add(cells, rows, count, v, -1)
             x[v] -= 1
             for r in range(len(count)):
                 gain[r] = _log_likelihood(rows, r, count[r] + 1) - _log_likelihood(rows, r, count[r])
+            # The kind that adds most: the histogram's own part, and that of the rows that count the kind.
             best, at = -np.inf, v
             here = -np.inf
             for w in range(len(alpha)):
@@ -285,6 +304,7 @@ def ascend(
                     best, at = value, w
                 if w == v:
                     here = value
+            # Without a gain the person stays, so that this ends.
             if best <= here + 1e-9:
                 at = v
             moved = moved or at != v

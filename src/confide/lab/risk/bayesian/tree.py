@@ -46,6 +46,7 @@ def convolve_all(short: bayesian_counts.FloatArray, long: bayesian_counts.FloatA
     few, many = short.shape[0], long.shape[0]
     result = np.empty(few + many - 1)
     for n in range(few + many - 1):
+        # The pairs of places that add up to n, and the largest of their terms.
         begin, end = max(0, n - many + 1), min(few, n + 1)
         top = -np.inf
         for i in range(begin, end):
@@ -53,6 +54,7 @@ def convolve_all(short: bayesian_counts.FloatArray, long: bayesian_counts.FloatA
         if top == -np.inf:
             result[n] = top
             continue
+        # All terms as parts of the largest, without those that a double would lose.
         total = 0.0
         for i in range(begin, end):
             term = short[i] + long[n - i] - top
@@ -71,6 +73,7 @@ def convolve_near_peak(
     result = np.empty(few + many - 1)
     peak = 0
     for n in range(few + many - 1):
+        # The peak of the last n, moved to that of this one: forward, and back where it went too far.
         begin, end = max(0, n - many + 1), min(few, n + 1)
         peak = min(max(peak, begin), end - 1)
         top = short[peak] + long[n - peak]
@@ -80,6 +83,7 @@ def convolve_near_peak(
         while peak - 1 >= begin and short[peak - 1] + long[n - peak + 1] > top:
             peak -= 1
             top = short[peak] + long[n - peak]
+        # From the peak to both sides, until terms are too small to count: of a concave law all further ones are.
         total = 1.0
         for i in range(peak + 1, end):
             term = short[i] + long[n - i] - top

@@ -22,13 +22,13 @@ from confide.arrays import Floats, Integers
 from confide.engines import Advance, Engine, GroupFunction, Source
 from confide.errors import ConfideError, Place, RunError
 from confide.file_system import private_folder
-from confide.inputs.made_up import nobody
 from confide.lab.risk.privacy_audit.of_mechanisms import TrialAudit
 from confide.lab.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, same_outcome
 from confide.noise import ReleaseKey, ReleaseNoise
 from confide.privacy import Definition
 from confide.releases import Job, LoadedSpec, Mechanism, NoiseSource, Plan, Progress, Residuals, Silent, Workspace
 from confide.releases.abilities import AUDIT
+from confide.releases.boards import without_records
 from confide.releases.noise_audit import NoiseAudit, audit
 from confide.releases.spec import find_sources
 
@@ -121,7 +121,7 @@ class Bench:
         progress: Progress,
         blocks: int = MOST_BLOCKS,
     ) -> Bench:
-        here = loaded.with_data(records=str(nobody(folder)))
+        here = without_records(loaded, folder)
         problem = mechanism.prepare(here, engine)
         plan = mechanism.plan(problem)
         cut = cut_blocks(here, private_folder(folder / "frame"), blocks)

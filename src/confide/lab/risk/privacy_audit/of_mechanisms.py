@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,10 @@ from confide.confidential import Confidential
 from confide.engines import Source
 from confide.errors import Place, RunError
 from confide.inputs.made_up import MeasuredCells, RecordForm
+from confide.mechanisms.phsafe import measure as phsafe_measure
+from confide.mechanisms.phsafe.problem import PHSafeProblem
+from confide.mechanisms.phsafe.tabulate import PERSON_COLUMNS as COLUMNS_OF_PERSONS
+from confide.mechanisms.phsafe.tabulate import UNIT_COLUMNS, HouseholdFiles
 from confide.mechanisms.safetab import made_up
 from confide.mechanisms.safetab import made_up as safetab_made_up
 from confide.mechanisms.safetab.output.publish import measured_folder
@@ -472,3 +477,68 @@ def _h_budgets(problem: SafeTabHProblem) -> dict[str, float]:
 def _h_weights(problem: SafeTabHProblem) -> safetab_made_up.GroupWeights:
     """For each level its iterations, and what a group of it costs."""
     return [(level.iterations, float(sum(level.settings.budgets)) / level.stability) for level in problem.levels]
+
+
+# PHSafe: households whose unit becomes another, with one person fewer.
+
+
+FIRST_ADDRESS = 100_000_001
+BEFORE = {"HHT": "1", "HHT2": "01", "CPLT": "1", "TEN": "1", "HHRACE": "01", "HHSPAN": 1}
+AFTER = {"HHT": "3", "HHT2": "06", "CPLT": "5", "TEN": "3", "HHRACE": "02", "HHSPAN": 2}
+"""What the unit of a twin says with it and without it: every member moves to another cell wherever one can."""
+
+
+class PHSafeAudit(TrialAudit[PHSafeProblem]):
+    """Households as large as any table counts, that lose a child and whose unit becomes another."""
+
+    def made_up_records(self, problem: PHSafeProblem, twins: int) -> tuple[pa.Table, pa.Table]:
+        """A row for each person, with what its unit says; one household of either kind is in both files."""
+        size = max([2, *problem.settings.tau.values()])
+        with_twin, without = _family(size, BEFORE), _family(size - 1, AFTER)
+        files = []
+        for kind in (with_twin, without):
+            households = [with_twin, without, *([kind] * twins)]
+            rows = [{**row, "MAFID": FIRST_ADDRESS + k} for k, each in enumerate(households) for row in each]
+            files.append(pa.Table.from_pylist(rows))
+        return files[0], files[1]
+
+    def with_records(self, problem: PHSafeProblem, records: Source) -> PHSafeProblem:
+        """The rows as three files beside each other; all addresses are in the first state."""
+        rows = pq.read_table(records.path)
+        first = [rows.column("MAFID").to_pylist().index(each) for each in sorted(set(rows.column("MAFID").to_pylist()))]
+        units = rows.take(first)
+        units = pa.table(
+            {
+                "RTYPE": pa.array(["2"] * units.num_rows),
+                **{name: units.column(name) for name in ("MAFID", *UNIT_COLUMNS[2:])},
+            }
+        )
+        state = pa.array([problem.states[0]] * units.num_rows)
+        geo = pa.table({"RTYPE": units.column("RTYPE"), "MAFID": units.column("MAFID"), "TABBLKST": state})
+        folder = Path(records.path).parent
+        tables = {"persons": rows.select(list(COLUMNS_OF_PERSONS)), "units": units, "geo": geo}
+        for name, table in tables.items():
+            pq.write_table(table, folder / f"{name}.parquet")
+        sources = (Source(folder / f"{name}.parquet", "parquet") for name in ("persons", "units", "geo"))
+        return replace(problem, files=HouseholdFiles(*sources))
+
+    def trial_counts(
+        self,
+        problem: PHSafeProblem,
+        job: Job,
+        noise: NoiseSource,
+        mapped: Mapping[Path, Sequence[pa.Table]],  # noqa: ARG002 - it measures without parts
+    ) -> Iterator[TrialCounts]:
+        """Every count of every query."""
+        shutil.rmtree(job.workspace.measured, ignore_errors=True)
+        self.mechanism.measure(problem, job, noise)
+        for query in problem.queries:
+            values = phsafe_measure.read_measured(problem, job.workspace, query).ravel()
+            law = job.plan.measure(query.level, query.name).law
+            yield TrialCounts(query.level, query.name, law, np.arange(len(values)), values)
+
+
+def _family(size: int, unit: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A householder and own children of five."""
+    person = {"RTYPE": "3", "CENHISP": 1, "CENRACE": "01", "FINAL_POP": size, "NPF": size, **unit}
+    return [{**person, "QAGE": 40, "RELSHIP": "20"}, *({**person, "QAGE": 5, "RELSHIP": "25"} for _ in range(size - 1))]

@@ -240,7 +240,9 @@ class Watchdog:
             yield groups, least, largest, self._rounding(place, name, groups)
         # Each impossible cell by itself where a query tells them apart; else nothing tells them, and they are a part of
         # those of the unit above, which cannot cancel out.
-        impossible = np.setdiff1d(np.arange(self._problem.cells), self._possible)
+        possible = np.zeros(self._problem.cells, np.bool_)
+        possible[self._possible] = True
+        impossible = np.flatnonzero(~possible)
         groups = np.full(self._problem.cells, NO_GROUP)
         groups[impossible] = np.arange(len(impossible))
         if self._telling(place, groups, len(impossible)) is not None:
@@ -288,15 +290,15 @@ class Watchdog:
     def _group_of(self, query: str, groups: Integers, size: int) -> Integers | None:
         """For each cell of a query the group that it is a part of, or ``size`` where it is a part of none; None where
         it is a part of two, or no cell is a part of any."""
+        if self._problem.cell_groups(query).max() + 1 < size:
+            return None  # too few cells to tell so many groups
         own = self._problem.groups(query)
-        # A pair of groups as one number, which is far quicker to sort; NO_GROUP is the least of the query's.
-        pairs = np.unique((own - NO_GROUP) * (size + 1) + np.where(groups == NO_GROUP, size, groups))
-        cell, group = pairs // (size + 1) + NO_GROUP, pairs % (size + 1)
-        if (cell[1:] == cell[:-1]).any() or (group == size).all():
+        group_of = np.full(int(own.max()) + 1 - NO_GROUP, size)
+        wanted = np.where(groups == NO_GROUP, size, groups)
+        group_of[own - NO_GROUP] = wanted
+        if (group_of[own - NO_GROUP] != wanted).any() or (wanted == size).all():
             return None
-        group_of = np.full(int(own.max()) + 1, size)
-        group_of[cell] = group
-        return group_of
+        return group_of[-NO_GROUP:]
 
     def checks(self) -> Iterator[Check]:
         """One for each level that was compared."""
@@ -336,8 +338,9 @@ class Watchdog:
         """Whether a query of the level tells every possible cell apart, wherever its units have more than one child."""
         if not level.measured.all() and not strategy.share:
             return False
-        apart = (self._problem.groups(share.name)[self._possible] for share in strategy.queries)
-        return any(len(np.unique(groups)) == len(groups) for groups in apart)
+        enough = (share for share in strategy.queries if share.query.cells >= len(self._possible))
+        apart = (self._problem.cell_groups(share.name)[self._possible] for share in enough)
+        return any(np.bincount(groups - NO_GROUP).max(initial=0) <= 1 for groups in apart)
 
     @lru_cache(maxsize=2)  # noqa: B019 - a level and the one above it
     def _of_level(self, place: int) -> Any:

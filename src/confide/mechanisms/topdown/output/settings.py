@@ -329,7 +329,10 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, frame: Frame) -> Outp
     if choices.tables is None or choices.tables:
         must = choices.tabulation is not None or choices.tables is not None
         name = choices.tabulation or ALIKE.get(strategy.id, strategy.id)
-        tabulation, wrong = _load(loaded, TABULATION, name, TabulationFile, lambda file: file.problems(axes), must)
+        tabulation, wrong = _load(
+            loaded, TABULATION, name, TabulationFile, lambda file: file.complete().problems(axes), must
+        )
+        tabulation = None if tabulation is None else tabulation.complete()
         findings += wrong
     if tabulation is not None and choices.tables is not None:
         names = [table.name for table in tabulation.tables]

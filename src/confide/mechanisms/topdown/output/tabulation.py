@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from confide.arrays import Integers
+from confide.documents import load_shipped, shipped
 from confide.geography import OUTSIDE, Geolevel
 from confide.inputs.records import without_accents
 from confide.mechanisms.topdown.strategy import Strategy
@@ -32,6 +33,7 @@ from confide.releases.tabular import COUNT, CodedColumns, QueryTable, Table, fig
 from confide.releases.tabular.table import in_dictionaries, in_dictionary
 from confide.schema import Code, Query, Recode, Schema
 
+TABULATIONS = "tabulations"
 RESERVED = ("records", "units", "mdf")
 """The other tables of a release."""
 
@@ -69,7 +71,15 @@ class TabulationFile(Part):
     id: Name
     provenance: str = Field(min_length=1, description="One sentence: where the definitions come from.")
     lists: dict[str, list[LinePart]] = Field(default_factory=dict, description="Lines that several tables have.")
+    lists_from: str | None = Field(None, description="A tabulation that ships, whose lists these tables may use, too.")
     tables: list[TabulatedTablePart] = Field(min_length=1)
+
+    def complete(self) -> TabulationFile:
+        """The same with the lists that it takes from elsewhere as its own."""
+        if self.lists_from not in shipped(TABULATIONS):
+            return self
+        lists = TabulationFile.model_validate(load_shipped(TABULATIONS, self.lists_from)).lists
+        return self.model_copy(update={"lists": {**lists, **self.lists}, "lists_from": None})
 
     def only(self, names: Sequence[str]) -> TabulationFile:
         """The same with these tables alone."""
@@ -81,6 +91,9 @@ class TabulationFile(Part):
 
     def problems(self, axes: Axes) -> Iterator[Problem]:
         """What is wrong with the definitions, or keeps them from being used with a schema."""
+        if self.lists_from is not None:
+            there = ", ".join(shipped(TABULATIONS))
+            yield Problem.of(("lists_from",), "unknown-list/tabulation", use=self.lists_from, lists=there)
         names = [table.name for table in self.tables]
         for position, table in enumerate(self.tables):
             if table.name in RESERVED or names.count(table.name) > 1:
@@ -112,10 +125,13 @@ class TabulatedTable:
     title: str
     columns: tuple[str, ...]
     labels: tuple[str, ...]
-    matrix: Any
-    """Sparse, cells x lines, of zeros and ones."""
-    levels: tuple[tuple[NDArray[np.int64], ...], ...] = ()
+    axes: Axes
+    levels: tuple[tuple[NDArray[np.int64], ...], ...]
     """For each line and attribute the levels that it counts: its cells are all combinations of them."""
+
+    def matrix(self) -> Any:
+        """Sparse, cells x lines, of zeros and ones. It may be large, and is not kept."""
+        return indicators(number_of_cells(self.axes), [_crossed(self.axes, each) for each in self.levels])
 
     @property
     def lines(self) -> int:
@@ -195,8 +211,7 @@ def _table(part: TabulatedTablePart, lists: dict[str, list[LinePart]], axes: Axe
             levels.append(levels_where(axes, part.where, line.where, inner.where))
     columns = tuple(f"{part.prefix}{number:04}" for number in range(1, len(levels) + 1))
     title = f"{part.title}; universe: {part.universe}" if part.universe else part.title
-    sets = indicators(number_of_cells(axes), [_crossed(axes, each) for each in levels])
-    return TabulatedTable(part.name, title, columns, tuple(labels), sets, tuple(levels))
+    return TabulatedTable(part.name, title, columns, tuple(labels), axes, tuple(levels))
 
 
 def _conditions(path: tuple[str | int, ...], where: Where, axes: Axes) -> Iterator[Problem]:
@@ -269,18 +284,18 @@ class Tabulator:
             self._summed[level.name] = members @ self.counts
         return self._summed[level.name]
 
-    def lines(self, table: TabulatedTable, level: Geolevel) -> Iterator[tuple[Sequence[str], Integers]]:
-        """The lines of a table, units x lines, and the codes of the units, some units of a level at a time. Units with
-        nobody in them are there too."""
+    def lines(self, matrix: Any, level: Geolevel) -> Iterator[tuple[Sequence[str], Integers]]:
+        """The lines of a table (:meth:`TabulatedTable.matrix`), units x lines, and the codes of the units, some units
+        of a level at a time. Units with nobody in them are there too."""
         for first in range(0, level.units, UNITS_AT_ONCE):
             some = slice(first, first + UNITS_AT_ONCE)
-            yield level.codes[some], (self.histograms(level)[some] @ table.matrix).toarray()
+            yield level.codes[some], (self.histograms(level)[some] @ matrix).toarray()
 
     def batches(self, table: TabulatedTable) -> Iterator[pa.RecordBatch]:
         """The rows of a table, level by level in the order of the codes."""
-        schema = table_schema(table)
+        schema, matrix = table_schema(table), table.matrix()
         for level in self.levels:
-            for codes, lines in self.lines(table, level):
+            for codes, lines in self.lines(matrix, level):
                 names = pa.repeat(pa.scalar(level.name, pa.string()), len(lines))
                 counts = [pa.array(np.ascontiguousarray(column)) for column in lines.T]
                 yield pa.RecordBatch.from_arrays([names, pa.array(codes, pa.string()), *counts], schema=schema)

@@ -98,13 +98,13 @@ def verify_tables(
 def _pass(
     table: tabulation.TabulatedTable, tabulator: tabulation.Tabulator, spine: Sequence[str], copies: TableCopies
 ) -> _TableReading:
-    seen = _TableReading()
+    seen, matrix = _TableReading(), table.matrix()
     above: tuple[Geolevel, Integers] | None = None
     for level in tabulator.levels:
         nests = level.name in spine
         sums = _SumsOfChildren(level, *above) if nests and above is not None else None
         expected_rows = []
-        for codes, expected in tabulator.lines(table, level):
+        for codes, expected in tabulator.lines(matrix, level):
             released = copies.take(len(codes))
             seen.rows += released.num_rows
             lines = np.stack([released.column(column).to_numpy() for column in table.columns], axis=1)
