@@ -186,6 +186,8 @@ def coterminous(release: Path, out: Path, *, sets: str = "derived", geography: P
     Returns:
         Where the tables are, and how many groups were made alike.
     """
+    if not release.exists():
+        raise InputError("not-a-release/folder", where=Place(file=str(release)))
     given = read_public_input(release, Place(file=str(release)), mechanisms.MECHANISMS.__getitem__, ["safetab"])
     if given.release is None:
         raise InputError("not-a-release/folder", where=Place(file=str(release)))
