@@ -18,7 +18,8 @@ from confide.mechanisms.topdown.strategy_file import KIND, load_strategies, load
 
 PERSONS = (FOLDER / KIND / "pl94-persons.toml").read_text(encoding="utf-8")
 UNITS = (FOLDER / KIND / "pl94-units.toml").read_text(encoding="utf-8")
-EVERY = [(name, root) for name in ("pl94-persons", "pl94-units") for root in ("us", "pr", "state")]
+PRODUCTS = ("pl94-persons", "pl94-units", "dhc-persons")
+EVERY = [(name, root) for name in PRODUCTS for root in ("us", "pr", "state")]
 
 
 def refused(*changes: tuple[str, str], text: str = PERSONS) -> list[tuple[str, str | None]]:
@@ -37,9 +38,9 @@ def refused(*changes: tuple[str, str], text: str = PERSONS) -> list[tuple[str, s
     return [(finding.code, finding.where.path) for finding in error.value.findings]
 
 
-def test_both_products_ship_with_three_roots() -> None:
-    assert shipped(KIND) == ["pl94-persons", "pl94-persons-2026", "pl94-units"]
-    for name in ("pl94-persons", "pl94-units"):
+def test_every_product_ships_with_three_roots() -> None:
+    assert shipped(KIND) == ["dhc-persons", "pl94-persons", "pl94-persons-2026", "pl94-units"]
+    for name in ("dhc-persons", "pl94-persons", "pl94-units"):
         strategies, default = load_strategies(name)
         assert (list(strategies), default) == (["us", "pr", "state"], "us")
         assert all(strategy.provenance.endswith(".") for strategy in strategies.values())
