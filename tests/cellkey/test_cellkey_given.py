@@ -19,15 +19,14 @@ import pytest
 from tests.kits.cellkey import (
     KEYS,
     TABLES,
-    correct,
     expected_figures,
-    failed,
     people,
     release_of,
     true_cells,
     with_count,
 )
 from tests.kits.cellkey_areas import looked_up
+from tests.kits.forged import failed, rehash
 from tests.kits.labelled import read_labelled
 from typer.testing import CliRunner
 
@@ -262,5 +261,5 @@ def test_a_forged_table_is_found(answer: object, tmp_path: Path, change: object,
     forged = change(pq.read_table(copy / "tables/cells.parquet"))  # type: ignore[operator]
     pq.write_table(forged, copy / "tables/cells.parquet")
     pyarrow.csv.write_csv(forged, copy / "tables/cells.csv")
-    correct(copy)
+    rehash(copy)
     assert name in failed(copy)

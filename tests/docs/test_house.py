@@ -202,10 +202,10 @@ def test_no_door_between_rooms_opens_in_both_directions() -> None:
     assert {frozenset(door) for door in doors if door[::-1] in doors} == set()
 
 
-IMPORTED_IN_FUNCTIONS = 44
+IMPORTED_IN_FUNCTIONS = 43
 """Imports inside functions: at the three seams of docs/architecture.md, of libraries that are heavy or an extra, and
 where two modules need each other."""
-IMPORTED_SHARE = Fraction(59, 1000)
+IMPORTED_SHARE = Fraction(58, 1000)
 """Of the lines that are not blank, those that import."""
 
 

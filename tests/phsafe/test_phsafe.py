@@ -19,7 +19,7 @@ from tests.kits.programs import convert_households, execute_households
 from confide import api
 from confide.errors import ConfideError
 from confide.lab.attacks.reconstruction import read_source
-from confide.mechanisms.phsafe import tables
+from confide.mechanisms.phsafe import settings as tables
 from confide.mechanisms.phsafe.estimate import estimate_release
 from confide.mechanisms.phsafe.official import read_config
 from confide.mechanisms.phsafe.output import verify

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.kits.phsafe import SHARED, derived, expected_rows, files_of, joined, needs_shared
 
-from confide.mechanisms.phsafe import tables
+from confide.mechanisms.phsafe import settings as tables
 
 pytestmark = needs_shared
 CASES = sorted((SHARED / "phsafe_unit_cases").glob("case*"))

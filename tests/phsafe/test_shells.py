@@ -14,7 +14,7 @@ from tests.kits.phsafe_people import Households, config_of, made_up_households, 
 from tests.kits.programs import convert_households
 
 from confide import api
-from confide.mechanisms.phsafe import tables
+from confide.mechanisms.phsafe import settings as tables
 from confide.mechanisms.phsafe.problem import fingerprint
 from confide.privacy import ZCDP
 

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide.engines.local import LocalEngine
-from confide.mechanisms.phsafe import tables, tabulate
+from confide.mechanisms.phsafe import settings as tables
+from confide.mechanisms.phsafe import tabulate
 from confide.mechanisms.phsafe.settings import PHSafeSettings
 from confide.privacy import Definition
 

@@ -534,20 +534,13 @@ def _may_change(known: RunIdentity, plan: Plan, account: Account | None, workspa
     return known.measured_hash == plan.measured_hash and not published
 
 
-ANOTHER_FOLDER = 'name another folder: [output] folder = "..."'
-
-
 def unusable_folder(loaded: LoadedSpec, workspace: Workspace) -> list[Finding]:
     """A finding if the folder of the run cannot be made or written."""
     existing = _existing(workspace.root)
-    if not existing.is_dir():
-        what, found, remedy = "the folder of the run cannot be made", f"{existing} is a file", ANOTHER_FOLDER
-    elif not os.access(existing, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
-        what, found = "the folder of the run cannot be written", f"{existing} may not be written"
-        remedy = f"correct the permissions, or {ANOTHER_FOLDER}"
-    else:
-        return []
-    return [Finding.of("run-folder/written", where=_folder_place(loaded), found=found, what=what, remedy=remedy)]
+    is_file = not existing.is_dir()
+    if is_file or not os.access(existing, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        return [Finding.of("run-folder/written", where=_folder_place(loaded), file=is_file, existing=existing)]
+    return []
 
 
 def taken_folder(
@@ -557,11 +550,8 @@ def taken_folder(
     left_over = workspace.left_over() if begun is None or never_charged(begun, account) else []
     if not left_over:
         return []
-    what = "there are files in the folder already, of a run that is not there any more"
-    if "release/" in left_over:
-        what = "there is a release in the folder already, of a run that is not there any more"
-    found = ", ".join(sorted(left_over))
-    return [Finding.of("run-folder/restore", where=_folder_place(loaded), found=found, what=what)]
+    where, found = _folder_place(loaded), ", ".join(sorted(left_over))
+    return [Finding.of("run-folder/restore", where=where, found=found, release="release/" in left_over)]
 
 
 def _spilled(loaded: LoadedSpec, workspace: Workspace) -> list[Finding]:

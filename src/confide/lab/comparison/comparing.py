@@ -283,23 +283,23 @@ def _same_question(file: Path, question: str) -> None:
     if not file.exists():
         write_text(file, json.dumps({"question": question}) + "\n")
     elif json.loads(file.read_text(encoding="utf-8"))["question"] != question:
-        raise _other(file.parent, "the folder holds this protection with other settings, or made by another version")
+        raise RunError("there-already/protection", where=Place(file=str(file.parent)))
 
 
 def _own_folder(out: Path) -> None:
     """The folder is new, empty, or that of a comparison, as a mark in it says."""
     mark = out / MARK
     if out.exists() and not out.is_dir():
-        raise _other(out, "there is a file of this name")
+        raise _other(out, is_file=True)
     if out.exists() and any(out.iterdir()) and not (mark.is_file() and mark.read_bytes() == MARKED.encode()):
-        raise _other(out, "there is something else in the folder")
+        raise _other(out, is_file=False)
     private_folder(out)
     if not mark.exists():
         write_text(mark, MARKED)
 
 
-def _other(path: Path, what: str) -> RunError:
-    return RunError("there-already/something", where=Place(file=str(path)), what=what)
+def _other(path: Path, *, is_file: bool) -> RunError:
+    return RunError("there-already/something", where=Place(file=str(path)), file=is_file)
 
 
 # The answer in sentences and tables.

@@ -149,9 +149,9 @@ def write_keyed(
         InputError: The records have such a column, or the file is there already.
     """
     if column in engine.kinds(records):
-        raise InputError(_found(records, column, "the records have keys already, which must never change"))
+        raise InputError(_keys_there(records, column, in_records=True))
     if into.exists():
-        raise InputError(_found(records, column, "there is such a file already, and keys in it would be lost"))
+        raise InputError(_keys_there(records, column, in_records=False))
     rows = engine.sql("SELECT * FROM records", records=records).reveal("to give each record its key")
     drawn = draw_keys(rows.num_rows, keys, secret) + first
     keyed = rows.append_column(column, pa.array(drawn))
@@ -160,8 +160,8 @@ def write_keyed(
     return int(rows.num_rows)
 
 
-def _found(records: Source, column: str, what: str) -> Finding:
-    return Finding.of("keys-there", where=Place(file=records.file, column=column), what=what)
+def _keys_there(records: Source, column: str, *, in_records: bool) -> Finding:
+    return Finding.of("keys-there", where=Place(file=records.file, column=column), column=in_records)
 
 
 # What is known of the occupied cells of a cross-classification: members, keys, weights and values. Confidential.

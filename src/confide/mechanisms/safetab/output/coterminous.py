@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide import mechanisms
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.arrays import Booleans, Integers
 from confide.engines import LocalEngine, Source, format_of
@@ -185,9 +186,7 @@ def coterminous(release: Path, out: Path, *, sets: str = "derived", geography: P
     Returns:
         Where the tables are, and how many groups were made alike.
     """
-    from confide.mechanisms import MECHANISMS
-
-    given = read_public_input(release, Place(file=str(release)), MECHANISMS.__getitem__, ["safetab"])
+    given = read_public_input(release, Place(file=str(release)), mechanisms.MECHANISMS.__getitem__, ["safetab"])
     if given.release is None:
         raise InputError("not-a-release/folder", where=Place(file=str(release)))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -213,15 +212,13 @@ def _geography(release: Path, given: Path | None) -> Source:
     """The geographic reference file that was named, or that of the run that a release was made by."""
     if given is not None:
         return Source(given, format_of(given) or "csv", {}, "|", quoted=False)
-    from confide.mechanisms import SPECS
-
     specs = [release.with_name(release.name + KEPT) / SPEC]
     with suppress(ConfideError):
         identity = Workspace(release.parent).identity()
         specs += [] if identity is None else [release.parent / identity.spec]
     for path in specs:
         if path.is_file():
-            source = find_source(load_spec(path, SPECS), "blocks")
+            source = find_source(load_spec(path, mechanisms.SPECS), "blocks")
             if isinstance(source, Source):
                 return replace(source, quoted=False)
     raise InputError("no-geography-of-release", where=Place(file=str(release)))

@@ -154,14 +154,11 @@ class MeasurementFolder:
         }
         if fit[tuple(theirs)] and fit[tuple(ours)]:
             if any(sum(size > 1 for size in shape) > 1 for shape, *_ in by_axis):
-                what = "the columns of the attributes have another order than the schema, and shapes do not say whether"
-                what += " values have it too"
                 raise InputError(
                     "measurements/give-published-levels",
                     where=_place(file),
                     found=", ".join(theirs),
-                    what=what,
-                    expected=", ".join(ours),
+                    order=", ".join(ours),
                 )
             return None
         return [theirs.index(name) for name in ours] if fit[tuple(theirs)] else None
@@ -278,19 +275,12 @@ class ProductFolder:
 def find_product(path: Path, where: Place) -> ProductFolder:
     """The folder that holds the folders of levels: this one, its ``measurements``, or the only one in it that does."""
     if not path.is_dir():
-        what, remedy = (
-            ("this is a file", "give the folder; unpack an archive first")
-            if path.exists()
-            else ("there is no such folder", "correct the path")
-        )
-        raise InputError("no-such-folder/measurements", where=where, found=path.name, what=what, remedy=remedy)
+        raise InputError("no-such-folder/measurements", where=where, found=path.name, file=path.exists())
     inside = [folder for folder in sorted(path.iterdir()) if folder.is_dir()]
     candidates = [product for folder in (path, *inside) if (product := _levels_in(folder)).folders]
     if len(candidates) == 1:
         return candidates[0]
     names = ", ".join(product.path.name for product in candidates) or ", ".join(one.name for one in inside[:5])
-    what = "there are several products here" if candidates else "there are no measurements here"
-    remedy = "give the folder of one product, that which holds County.parquet and the others"
     raise InputError("measurements/folder", where=where, candidates=candidates, seen=names)
 
 
