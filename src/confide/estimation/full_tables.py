@@ -22,6 +22,7 @@ import numpy as np
 from confide.arrays import Floats, Integers
 from confide.errors import ConfideError
 from confide.estimation.active_set import GAP, OptimalityCertificate
+from confide.estimation.dual_newton import TableMeasurements, TableShapes, newton
 from confide.estimation.least_squares import Attempt, SolveOutcome, SolveReport, quantised, solve
 from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem
 from confide.estimation.rounding import Partition, RoundingProblem, RoundingTally, round_counts
@@ -303,9 +304,6 @@ class _System:
         """The point that the dual Newton method finds, and its certificate."""
         if not scale:  # nothing was measured: every point is as good
             return self.near, _report(SolveOutcome.DUAL_NEWTON, 0.0, 0.0, 0, scale, self.violation(self.near))
-        # Compiled code: loaded when something is solved.
-        from confide.estimation.dual_newton import TableMeasurements, TableShapes, newton
-
         least = min(float(part[part > 0].min(initial=np.inf)) for part in (self.weight, self.w[self.w > 1e-20]))
         unit, best, at = least if np.isfinite(least) else 1.0, np.zeros(self.layout.size), self.layout
         value, gap, steps, _ = newton(
