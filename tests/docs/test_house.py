@@ -209,22 +209,24 @@ IMPORTED_SHARE = Fraction(58, 1000)
 """Of the lines that are not blank, those that import."""
 
 
-def imports_of(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+IMPORTS, FUNCTIONS = (ast.Import, ast.ImportFrom), (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def imports_of(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
+    """Every import, and whether it is in a function."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, IMPORTS):
+            yield node, inside
+        yield from imports_of(node, inside or isinstance(node, FUNCTIONS))
 
 
 def test_few_lines_import_and_few_of_them_in_functions() -> None:
     modules = [ast.parse(path.read_text(encoding="utf-8")) for path in MODULES]
-    inside = {
-        id(node)
-        for module in modules
-        for scope in ast.walk(module)
-        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in imports_of(scope)
-    }
+    imports = [each for module in modules for each in imports_of(module)]
+    inside = [node for node, in_function in imports if in_function]
     assert len(inside) <= IMPORTED_IN_FUNCTIONS
     lines = sum(bool(line.strip()) for path in MODULES for line in path.read_text(encoding="utf-8").splitlines())
-    imported = sum((node.end_lineno or 0) - node.lineno + 1 for module in modules for node in imports_of(module))
+    imported = sum((node.end_lineno or 0) - node.lineno + 1 for node, _ in imports)
     assert Fraction(imported, lines) <= IMPORTED_SHARE
 
 
