@@ -60,8 +60,16 @@ def test_the_price_in_persons_follows_from_what_a_person_can_change(census: NewC
     assert round(float(sum(charged[name] for name in three)), 6) == 23.991885
 
 
-def test_what_a_ledger_is_charged_is_what_was_said(tmp_path: Path) -> None:
-    """Made-up people through three of the products, one of each kind of promise."""
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("redistricting-persons", "redistricting-units"),
+        pytest.param(("redistricting-persons", "characteristics-persons"), marks=pytest.mark.slow),
+    ],
+    ids=["redistricting", "characteristics"],
+)
+def test_what_a_ledger_is_charged_is_what_was_said(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """Made-up people through products with different promises."""
     census = confide.new("census-2020", tmp_path)
     simulate(tmp_path, persons=600, seed=5)
     simulate(tmp_path / "dhc", persons=600, seed=5, layout="us-dhc")
@@ -70,12 +78,12 @@ def test_what_a_ledger_is_charged_is_what_was_said(tmp_path: Path) -> None:
     said = {product.spec.stem: product.charged for product in census.products}
     assert census.ledger is not None
     charged: dict[str, Fraction] = {}
-    for name in ("redistricting-persons", "redistricting-units", "characteristics-persons"):
+    for name in names:
         before = Ledger(census.ledger).account().spent
         confide.run(tmp_path / f"{name}.toml", processes=1, accept_ledger=bool(charged))
         charged[name] = Ledger(census.ledger).account().spent - before
         assert confide.verify(tmp_path / name / "release").ok
-    assert charged == {name: said[name] for name in charged}
+    assert charged == {name: said[name] for name in names}
 
 
 @pytest.mark.parametrize("setting", ["product", "method", "geography", "name"])

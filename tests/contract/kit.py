@@ -48,7 +48,7 @@ from confide.version import __version__
 KEY = "c0ffee1e" * 8
 """The key that every example is released with, where a release has one."""
 MANIFEST = "manifest.json"
-HASH_OF_VERIFY = "confide.file_system.sha256_of"
+HASH_OF_VERIFY = "confide.releases.folder.sha256_of"
 """What ``verify`` hashes files with, for a test that takes it away."""
 PAGES_OF_VERIFY = "confide.releases.verify._restated"
 """What ``verify`` makes pages anew with, for the same test."""

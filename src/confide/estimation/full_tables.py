@@ -151,7 +151,7 @@ def solve_tables(problem: FullTables) -> tuple[Floats, SolveReport]:
     >>> problem = FullTables(np.array([10, 4]), np.zeros(2, np.int64), np.array([[8, 6]]), (measured,), 2)
     >>> x, report = solve_tables(problem)
     >>> x.round(6).tolist(), report.outcome.value
-    ([6.0, 4.0, 2.0, 2.0], 'dual newton')
+    ([6.25, 3.75, 1.75, 2.25], 'dual newton')
     """
     layout = problem.layout
     if not layout.size:
