@@ -22,6 +22,7 @@ from confide.inputs.frame import gathered_values
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
+from confide.releases import Job, LoadedSpec, NoiseSource, SealedRelease, Verification, load_spec
 from confide.releases import check as checking
 from confide.releases import replay as evaluating
 from confide.releases import replay as replaying
@@ -30,18 +31,14 @@ from confide.releases import verify as verifying
 from confide.releases.abilities import EVALUATE, RESIDUALS
 from confide.releases.check import Checked
 from confide.releases.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
-from confide.releases.folder import SealedRelease
 from confide.releases.ledger import Disagreements, Ledger, RunRecord
 from confide.releases.loss_account import DELTA, ReleaseAccount
-from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import NO_BUDGET, Plan
 from confide.releases.replay import Replay, Residuals
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
 from confide.releases.run import Confirm, EngineName, OpenEngine, RunResult, choose_engine
 from confide.releases.signature import Signer, read_public_key
 from confide.releases.signature import new_signature_key as new_signature_key
-from confide.releases.spec import LoadedSpec, load_spec
-from confide.releases.verify import Verification
 from confide.releases.workspace import Progress, Silent, Workspace, recall_key
 
 if TYPE_CHECKING:

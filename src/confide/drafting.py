@@ -22,11 +22,10 @@ from confide.inputs import ColumnProposal, OfficeFiles, propose_office
 from confide.lazy_names import DRAFTS, named
 from confide.mechanisms import MECHANISMS
 from confide.privacy import Definition, Measurement, Neighbours, PrivacyUnit, price_for
+from confide.releases import Name, Part, in_plural, no_room_is_an_error
 from confide.releases import draft as releases_draft
-from confide.releases import in_plural, no_room_is_an_error
 from confide.releases.abilities import DRAFT, DRAFT_FROM
 from confide.releases.ledger import read_witness
-from confide.releases.spec import Name, Part
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,9 @@ from confide.file_system import write_text
 from confide.lazy_names import named
 from confide.mechanisms.safetab.program import KEPT, OfficialInput, OfficialProgram
 from confide.mechanisms.safetab.settings import NAMED_SETS
+from confide.releases import Progress, RunResult, Silent, no_room_is_an_error
 from confide.releases.draft import LEDGER, SPEC
 from confide.releases.ledger import witness_file
-from confide.releases.run import RunResult
-from confide.releases.workspace import Progress, Silent, no_room_is_an_error
 
 NO_KEY = "00" * 32
 """The chosen key of runs with an infinite budget: everything made with it is stamped, whatever the noise."""

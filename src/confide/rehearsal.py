@@ -28,7 +28,7 @@ from confide.inputs.table_files import read_margins
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.noise import ReleaseKey
 from confide.privacy import price
-from confide.releases import abilities
+from confide.releases import STAMP, Mechanism, Plan, Progress, Silent, Verification, abilities, no_room_is_an_error
 from confide.releases import check as checking
 from confide.releases import run as running
 from confide.releases.boards import without_records
@@ -36,12 +36,8 @@ from confide.releases.dossier import Evaluated, headline, stamp_rehearsal
 from confide.releases.draft import relocated_values, toml_text
 from confide.releases.folder import REHEARSAL
 from confide.releases.ledger import Ledger
-from confide.releases.mechanism import Mechanism
-from confide.releases.plan import Plan
 from confide.releases.run import DEFAULT_MEMORY, RunResult
 from confide.releases.spec import TWO_FILES, LoadedSpec, find_source, load_spec
-from confide.releases.verify import Verification
-from confide.releases.workspace import STAMP, Progress, Silent, no_room_is_an_error
 
 # The rehearsal itself.
 

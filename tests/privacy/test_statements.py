@@ -18,10 +18,8 @@ from confide.privacy import (
     cks_epsilon,
     factor,
     gaussian_limit_epsilon,
-    rounded_up,
-    statements,
 )
-from confide.privacy.statements import rounded_down
+from confide.privacy.statements import rounded_down, rounded_up, statements
 
 TOPICS = ["protected", "loss", "odds", "recognition", "several records", "limits", "invariants"]
 

@@ -24,8 +24,9 @@ from confide.exact import exact
 from confide.file_system import flush, sha256_of
 from confide.messages import ENGLISH, messages
 from confide.noise import SAMPLER
-from confide.privacy import ZCDP, Loss, Neighbours, PrivacyUnit, epsilons, rounded_up, statements
+from confide.privacy import ZCDP, Loss, Neighbours, PrivacyUnit, epsilons
 from confide.privacy.invariants import stated_constraints
+from confide.privacy.statements import rounded_up, statements
 from confide.releases.plan import PUBLIC_INPUTS, Plan, loss_by_attribute, loss_by_move, read_plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import CHOSEN, RELEASE, STAMP

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.arrays import Integers
-from confide.lab.attacks import reidentification
-from confide.lab.attacks.reconstruction import Reconstruction, reconstruct
+from confide.lab.attacks import Reconstruction, reconstruct, reidentification
 from confide.lab.comparison.common_tables import CommonTable, CommonTables
 from confide.lab.comparison.compared_people import ComparedPopulation
 from confide.lab.comparison.comparison_spec import AttackPart

@@ -20,8 +20,7 @@ from confide.arrays import Floats
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load_named, load_shipped, load_values, shipped
 from confide.errors import ParameterError
 from confide.exact import Exact, integer, positive
-from confide.privacy.invariants import group_statements, language
-from confide.privacy.invariants.language import Answer, Status, single_record
+from confide.privacy.invariants import Answer, Status, group_statements, language, single_record
 from confide.privacy.statements import factor, rounded_up
 
 KIND = "invariants"

@@ -20,9 +20,8 @@ from confide.mechanisms.safetab.official import config_text
 from confide.mechanisms.safetab.settings import PUERTO_RICO
 from confide.mechanisms.safetab.tuning.question import margin_of
 from confide.noise import NoiseDistribution
-from confide.releases import boards
+from confide.releases import LoadedSpec, boards
 from confide.releases.boards import RowFacts, RowName
-from confide.releases.spec import LoadedSpec
 
 TAU, SENSITIVITY = "tau", "sensitivity"
 KEYS = {level: key for key, level in LEVEL_KEYS.items()}

@@ -22,22 +22,8 @@ from confide.mechanisms.phsafe.measure import counts_file, read_measured, true_c
 from confide.mechanisms.phsafe.problem import PHSafeProblem
 from confide.mechanisms.phsafe.settings import CountQuery
 from confide.mechanisms.phsafe.tabulate import dense
-from confide.releases.dossier import (
-    ALIKE,
-    BANNER,
-    PAGE,
-    Evaluated,
-    Evaluating,
-    LoneFigures,
-    reveal,
-    risk_pictures,
-    write,
-    write_over_keys,
-)
-from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.plan import Plan
+from confide.releases import Job, NoiseSource, Plan, Workspace, dossier
 from confide.releases.replay import Residuals, no_truth, require_sealed
-from confide.releases.workspace import Workspace
 from confide.report.charts import require_levels
 from confide.report.rendering import render
 from confide.utility import by_size_class, combine, error_sums
@@ -99,7 +85,7 @@ class QueryErrors:
             yield {**said, "true_size": size, "mean_truth": sums.mean_truth, **sums.as_dict()}
 
 
-def evaluate_phsafe(asked: Evaluating) -> Evaluated:
+def evaluate_phsafe(asked: dossier.Evaluating) -> dossier.Evaluated:
     """Each release against the truth, with a dossier of its own; and of several, means over their keys."""
     problem, plan = asked.question, asked.plan
     assert isinstance(problem, PHSafeProblem)
@@ -109,24 +95,26 @@ def evaluate_phsafe(asked: Evaluating) -> Evaluated:
     with asked.progress.stage("Comparing with the truth", len(asked.runs)) as advance:
         for run in asked.runs:
             require_sealed(run.workspace)
-            numbers = reveal(_numbers(problem, plan, run.workspace, probability, asked))
+            numbers = dossier.reveal(_numbers(problem, plan, run.workspace, probability, asked))
             results.append(numbers)
-            risks = risk_pictures(numbers["risk_by_area"], None, asked.geometry, ALIKE)
+            risks = dossier.risk_pictures(numbers["risk_by_area"], None, asked.geometry, dossier.ALIKE)
             page = render(
-                "phsafe_dossier.html.j2", title=run.title, banner=BANNER, rows=numbers["cells"],
+                "phsafe_dossier.html.j2", title=run.title, banner=dossier.BANNER, rows=numbers["cells"],
                 sizes=numbers["sizes"], maps=[], risks=risks,
             )  # fmt: skip
-            write(run.workspace.dossier, numbers, page)
+            dossier.write(run.workspace.dossier, numbers, page)
             advance(1)
     if len(results) == 1:
-        return Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / PAGE)
-    return write_over_keys(asked, {"cells": combine([result["cells"] for result in results], SAME_FOR_EVERY_KEY)})
+        return dossier.Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / dossier.PAGE)
+    return dossier.write_over_keys(
+        asked, {"cells": combine([result["cells"] for result in results], SAME_FOR_EVERY_KEY)}
+    )
 
 
 def _numbers(
-    problem: PHSafeProblem, plan: Plan, workspace: Workspace, probability: Fraction, asked: Evaluating
+    problem: PHSafeProblem, plan: Plan, workspace: Workspace, probability: Fraction, asked: dossier.Evaluating
 ) -> Confidential[dict[str, Any]]:
-    rows, sizes, lone = list[dict[str, Any]](), list[dict[str, Any]](), LoneFigures()
+    rows, sizes, lone = list[dict[str, Any]](), list[dict[str, Any]](), dossier.LoneFigures()
     for query in problem.queries:
         errors = QueryErrors.of(problem, workspace, query)
         row = errors.as_dict(plan, probability, problem.settings.tau.get(query.table))

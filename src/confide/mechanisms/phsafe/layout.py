@@ -42,20 +42,8 @@ from confide.mechanisms.phsafe.settings import (
     tables,
 )
 from confide.noise import DiscreteGaussian, NoiseDistribution
+from confide.releases import tabular
 from confide.releases.figure_noise import NoiseOfSum
-from confide.releases.tabular import (
-    AREA,
-    COUNT,
-    LEVEL,
-    TOTAL_CODE,
-    CodedColumns,
-    CodedVariable,
-    CodeHierarchy,
-    DescribedTable,
-    figure_column,
-    masked,
-    text_column,
-)
 
 NOISE_MARGIN, VARIANCE = "noise_margin", "variance"
 AVERAGE, LOW, HIGH, INTERVAL = "average", "low", "high", "interval"
@@ -214,15 +202,15 @@ class ReleaseLayout:
 
     # Tables for people
 
-    def variables(self, counted: CountTable) -> tuple[CodedVariable, ...]:
+    def variables(self, counted: CountTable) -> tuple[tabular.CodedVariable, ...]:
         """The variables of a table for people: groups of race or origin, and its cells. Everybody and the sum of all
         cells are totals; of other groups that overlap, and of other sums, the column ``margin`` says so."""
-        variables = list[CodedVariable]()
+        variables = list[tabular.CodedVariable]()
         if counted.iterated:
             groups = [each for each in counted.iterations if each.code != EVERYBODY]
             parts = [each.level == "A-G" for each in groups]
             variables.append(
-                CodedVariable(
+                tabular.CodedVariable(
                     ITERATION,
                     tuple(each.code for each in groups),
                     tuple(each.label for each in groups),
@@ -234,7 +222,7 @@ class ReleaseLayout:
         if counted.variable:
             cells = [cell for cell in counted.cells if not is_total(counted, cell)]
             variables.append(
-                CodedVariable(
+                tabular.CodedVariable(
                     counted.variable,
                     tuple(str(cell.code) for cell in cells),
                     tuple(cell.label for cell in cells),
@@ -245,19 +233,21 @@ class ReleaseLayout:
             )
         return tuple(variables)
 
-    def described(self, counted: CountTable) -> DescribedTable:
+    def described(self, counted: CountTable) -> tabular.DescribedTable:
         """A table of counts for people."""
-        margin = figure_column(
+        margin = tabular.figure_column(
             NOISE_MARGIN, f"the noise is at most this far from zero with probability {self.probability}"
         )
         figures = [
-            figure_column(COUNT, f"{counted.counts}, with noise; may be negative"),
+            tabular.figure_column(tabular.COUNT, f"{counted.counts}, with noise; may be negative"),
             *([] if self.probability is None else [margin]),
-            figure_column(VARIANCE, "the variance of the noise", pa.float64()),
+            tabular.figure_column(VARIANCE, "the variance of the noise", pa.float64()),
         ]
-        columns = CodedColumns(self.variables(counted), areas=True)
+        columns = tabular.CodedColumns(self.variables(counted), areas=True)
         hierarchies = {} if not counted.variable else {counted.variable: _hierarchy(counted)}
-        return DescribedTable(counted.name, counted.title, columns, tuple(figures), self.levels(counted), hierarchies)
+        return tabular.DescribedTable(
+            counted.name, counted.title, columns, tuple(figures), self.levels(counted), hierarchies
+        )
 
     def rows(self, counted: CountTable, counts: Counts) -> Iterator[pa.RecordBatch]:
         """The rows of a table of counts for people, with labels."""
@@ -268,7 +258,7 @@ class ReleaseLayout:
             values = np.concatenate([counts[each.key] @ sums.T for each in queries], axis=1)
             keys = self._labelled(counted, level, queries)
             variance = _beside(queries, sums, PlannedQuery.variance)
-            figures = {COUNT: pa.array(values.reshape(-1), pa.int64())}
+            figures = {tabular.COUNT: pa.array(values.reshape(-1), pa.int64())}
             if self.probability is not None:
                 margin = _beside(queries, sums, partial(PlannedQuery.margin, probability=self.probability))
                 figures[NOISE_MARGIN] = pa.array(np.tile(margin.reshape(-1), len(values)).astype(np.int64))
@@ -278,11 +268,13 @@ class ReleaseLayout:
     def _labelled(self, counted: CountTable, level: str, queries: Sequence[PlannedQuery]) -> dict[str, pa.Array]:
         """The columns that say which cell a row is, as tables for people have them."""
         iterations = [
-            TOTAL_CODE if each.code == EVERYBODY else each.label for query in queries for each in query.iterations
+            tabular.TOTAL_CODE if each.code == EVERYBODY else each.label
+            for query in queries
+            for each in query.iterations
         ]
-        cells = [TOTAL_CODE if is_total(counted, cell) else cell.label for cell in counted.cells]
+        cells = [tabular.TOTAL_CODE if is_total(counted, cell) else cell.label for cell in counted.cells]
         product = _product(self.areas(level), iterations, cells)
-        columns = {LEVEL: pa.array([level] * len(product["area"]), pa.string()), AREA: product["area"]}
+        columns = {tabular.LEVEL: pa.array([level] * len(product["area"]), pa.string()), tabular.AREA: product["area"]}
         if counted.iterated:
             columns[ITERATION] = product["iteration"]
         if counted.variable:
@@ -291,25 +283,27 @@ class ReleaseLayout:
 
     # Averages
 
-    def described_average(self, average: AverageTable) -> DescribedTable:
+    def described_average(self, average: AverageTable) -> tabular.DescribedTable:
         """A table of averages for people."""
         above, probability = table(average.numerator), self.interval_probability
         ends = f"with probability {probability} the average is between low and high, or as interval says"
         said = "between: from low to high; outside: at most low or at least high; anything: not known"
         figures = [
-            figure_column(AVERAGE, "persons for each household or family, both with noise", pa.float64(), gaps=True),
-            figure_column(LOW, f"{ends}; empty where there is no such end", pa.float64(), gaps=True),
-            figure_column(HIGH, "see low", pa.float64(), gaps=True),
-            text_column(INTERVAL, said),
-            figure_column(COUNT, "the numerator: persons, with noise; may be negative"),
-            figure_column(VARIANCE, "the variance of its noise", pa.float64()),
-            figure_column(UNITS_COUNT, "the denominator: households or families, with noise; may be negative"),
-            figure_column(f"{UNITS_COUNT}_{VARIANCE}", "the variance of its noise", pa.float64()),
+            tabular.figure_column(
+                AVERAGE, "persons for each household or family, both with noise", pa.float64(), gaps=True
+            ),
+            tabular.figure_column(LOW, f"{ends}; empty where there is no such end", pa.float64(), gaps=True),
+            tabular.figure_column(HIGH, "see low", pa.float64(), gaps=True),
+            tabular.text_column(INTERVAL, said),
+            tabular.figure_column(tabular.COUNT, "the numerator: persons, with noise; may be negative"),
+            tabular.figure_column(VARIANCE, "the variance of its noise", pa.float64()),
+            tabular.figure_column(UNITS_COUNT, "the denominator: households or families, with noise; may be negative"),
+            tabular.figure_column(f"{UNITS_COUNT}_{VARIANCE}", "the variance of its noise", pa.float64()),
         ]
         levels = tuple(level for level in LEVELS if self.pairs(average, level))
-        columns = CodedColumns(self.variables(above), areas=True)
+        columns = tabular.CodedColumns(self.variables(above), areas=True)
         hierarchies = {above.variable: _hierarchy(above)}
-        return DescribedTable(average.name, average.title, columns, tuple(figures), levels, hierarchies)
+        return tabular.DescribedTable(average.name, average.title, columns, tuple(figures), levels, hierarchies)
 
     @property
     def interval_probability(self) -> Fraction:
@@ -344,11 +338,11 @@ class ReleaseLayout:
         words = np.where(sets.outside, OUTSIDE, np.where(anything, ANYTHING, BETWEEN))
         value = np.divide(people, units, out=np.zeros(len(people)), where=units != 0)
         return {
-            AVERAGE: masked(value, units == 0),
-            LOW: masked(sets.low, ~np.isfinite(sets.low)),
-            HIGH: masked(sets.high, ~np.isfinite(sets.high)),
+            AVERAGE: tabular.masked(value, units == 0),
+            LOW: tabular.masked(sets.low, ~np.isfinite(sets.low)),
+            HIGH: tabular.masked(sets.high, ~np.isfinite(sets.high)),
             INTERVAL: pa.array(words.tolist(), pa.string()),
-            COUNT: pa.array(people, pa.int64()),
+            tabular.COUNT: pa.array(people, pa.int64()),
             VARIANCE: pa.array(people_variance, pa.float64()),
             UNITS_COUNT: pa.array(units, pa.int64()),
             f"{UNITS_COUNT}_{VARIANCE}": pa.array(units_variance, pa.float64()),
@@ -375,11 +369,11 @@ def _product(areas: Sequence[str], iterations: Sequence[str], cells: Sequence[st
     return {name: pa.array(texts, pa.string()).take(pa.array(place)) for name, texts, place in named}
 
 
-def _hierarchy(counted: CountTable) -> CodeHierarchy:
+def _hierarchy(counted: CountTable) -> tabular.CodeHierarchy:
     """What the cells of a table are parts of."""
     cells = [cell for cell in counted.cells if not is_total(counted, cell)]
     above = {part: str(cell.code) for cell in cells for part in cell.of}
     ordered = sorted(cells, key=lambda cell: not cell.of)
-    parent = {str(cell.code): above.get(cell.code, TOTAL_CODE) for cell in ordered}
-    codes: dict[tuple[str, ...], str] = {(TOTAL_CODE,): TOTAL_CODE}
-    return CodeHierarchy(codes | {(code,): code for code in parent}, parent, TOTAL_CODE)
+    parent = {str(cell.code): above.get(cell.code, tabular.TOTAL_CODE) for cell in ordered}
+    codes: dict[tuple[str, ...], str] = {(tabular.TOTAL_CODE,): tabular.TOTAL_CODE}
+    return tabular.CodeHierarchy(codes | {(code,): code for code in parent}, parent, tabular.TOTAL_CODE)

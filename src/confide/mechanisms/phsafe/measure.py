@@ -16,21 +16,12 @@ import pyarrow.parquet as pq
 from confide.arrays import Integers
 from confide.engines.protocol import write_parquet
 from confide.file_system import private_folder
+from confide.mechanisms.phsafe import tabulate
 from confide.mechanisms.phsafe.problem import PHSafeProblem
 from confide.mechanisms.phsafe.settings import CountQuery, CountTable, iterations_of, sql_of
-from confide.mechanisms.phsafe.tabulate import (
-    count_table,
-    crowded,
-    dense,
-    kept_by_key,
-    taken,
-    write_persons,
-    write_units,
-)
 from confide.noise import perturb
-from confide.releases.mechanism import Job, NoiseSource
+from confide.releases import Job, NoiseSource, Workspace
 from confide.releases.tabular import COUNT
-from confide.releases.workspace import Workspace
 
 CHOICE_LEVEL, CHOICE, KEY_WORDS = "household", "who counts", 16
 """The stream of the key by which persons are chosen: its first 256 bits."""
@@ -64,17 +55,19 @@ def count(problem: PHSafeProblem, job: Job) -> None:
             return
         folder = private_folder(job.workspace.scratch)
         units, persons = folder / "units.parquet", folder / "persons.parquet"
-        write_units(job.engine, problem.files, problem.settings.states, units)
+        tabulate.write_units(job.engine, problem.files, problem.settings.states, units)
         advance(1)
-        write_persons(job.engine, problem.files, units, persons)
+        tabulate.write_persons(job.engine, problem.files, units, persons)
         advance(1)
         kept = dict[tuple[str, int], Path]()
         for each in missing:
             into, tau = counts_file(job.workspace, each.name), problem.settings.tau.get(each.name)
             if not each.of_persons or tau is None:
-                count_table(job.engine, each, None, units, into)
+                tabulate.count_table(job.engine, each, None, units, into)
             else:
-                count_table(job.engine, each, None, persons, counts_file(job.workspace, each.name, everybody=True))
+                tabulate.count_table(
+                    job.engine, each, None, persons, counts_file(job.workspace, each.name, everybody=True)
+                )
                 if problem.settings.truncation == "keyed":
                     _set_aside(job, each, tau, persons)
                     advance(1)
@@ -82,8 +75,8 @@ def count(problem: PHSafeProblem, job: Job) -> None:
                 people = sql_of(each.universe), tau
                 if people not in kept:  # tables that take the same people share them
                     kept[people] = folder / f"kept-{len(kept)}.parquet"
-                    job.engine.write(f"SELECT * FROM ({taken(each, tau)}) AS kept", kept[people], rows=persons)
-                count_table(job.engine, each, None, kept[people], into)
+                    job.engine.write(f"SELECT * FROM ({tabulate.taken(each, tau)}) AS kept", kept[people], rows=persons)
+                tabulate.count_table(job.engine, each, None, kept[people], into)
             advance(1)
         for file in (units, persons, *kept.values()):
             file.unlink()
@@ -96,8 +89,10 @@ def crowded_file(workspace: Workspace, table: str) -> Path:
 
 def _set_aside(job: Job, counted: CountTable, tau: int, persons: Path) -> None:
     """Counts the households that need no choice, and keeps the persons of the others."""
-    count_table(job.engine, counted, None, persons, _uncrowded_file(job.workspace, counted.name), uncrowded=tau)
-    people = crowded(taken(counted, None), tau)
+    tabulate.count_table(
+        job.engine, counted, None, persons, _uncrowded_file(job.workspace, counted.name), uncrowded=tau
+    )
+    people = tabulate.crowded(tabulate.taken(counted, None), tau)
     job.engine.write(people, crowded_file(job.workspace, counted.name), rows=persons)
 
 
@@ -120,8 +115,8 @@ def choose(problem: PHSafeProblem, job: Job, noise: NoiseSource) -> None:
         if not waiting.exists():
             continue
         chosen, counts = folder / f"chosen-{counted.name}.parquet", folder / f"counts-{counted.name}.parquet"
-        write_parquet(kept_by_key(pq.read_table(waiting), problem.settings.tau[counted.name], key), chosen)
-        count_table(job.engine, counted, None, chosen, counts)
+        write_parquet(tabulate.kept_by_key(pq.read_table(waiting), problem.settings.tau[counted.name], key), chosen)
+        tabulate.count_table(job.engine, counted, None, chosen, counts)
         both = [pq.read_table(_uncrowded_file(job.workspace, counted.name)), pq.read_table(counts)]
         write_parquet(pa.concat_tables([both[0], both[1].cast(both[0].schema)]), into)
         for file in (waiting, chosen, counts):
@@ -132,7 +127,7 @@ def true_counts(problem: PHSafeProblem, workspace: Workspace, query: CountQuery)
     """The true counts of a query: areas, iterations, cells. Confidential."""
     counts = pq.read_table(counts_file(workspace, query.table))
     cells = [cell.code for cell in query.counted.interior]
-    return dense(counts, query.level, query.iteration_level, problem.states, cells)
+    return tabulate.dense(counts, query.level, query.iteration_level, problem.states, cells)
 
 
 def measure(problem: PHSafeProblem, job: Job, noise: NoiseSource) -> None:

@@ -17,10 +17,7 @@ from confide.mechanisms.phsafe import measure, output
 from confide.mechanisms.phsafe.output import PHSafeExplained
 from confide.mechanisms.phsafe.problem import PHSafeProblem, check_files_of, fingerprint, plan_phsafe, prepare
 from confide.mechanisms.phsafe.spec import PHSafeSpec
-from confide.releases.folder import ReleaseWriter, SealedRelease
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
-from confide.releases.spec import LoadedSpec
+from confide.releases import Check, Job, LoadedSpec, Mechanism, NoiseSource, Plan, ReleaseWriter, SealedRelease
 
 BYTES_PER_COUNT = 600
 """A generous guess of what one published count takes on the disk, in all layouts and formats."""

@@ -21,23 +21,9 @@ from confide.mechanisms.phsafe.layout import EVERYBODY, ITERATION, Counts, Relea
 from confide.mechanisms.phsafe.measure import read_measured
 from confide.mechanisms.phsafe.problem import PHSafeProblem
 from confide.mechanisms.phsafe.settings import CountTable, ShellCell, averages, tables
+from confide.releases import Check, Draw, Job, ReleaseWriter, SealedRelease, tabular
 from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
-from confide.releases.figure_noise import Draw
-from confide.releases.folder import ReleaseWriter, SealedRelease
-from confide.releases.mechanism import Check, Job
 from confide.releases.plan import Explanation, Plan, Summary, summary_of_levels
-from confide.releases.tabular import (
-    AREA,
-    COUNT,
-    LEVEL,
-    TOTAL_CODE,
-    Codebook,
-    DescribedTable,
-    asked,
-    cells_and_areas,
-    no_other_files,
-    publish_areas,
-)
 from confide.releases.tabular.checks import TableCopies, remade
 from confide.releases.tabular.described import Rows
 from confide.releases.tabular.table import in_dictionaries, same_rows
@@ -65,10 +51,10 @@ def publish(problem: PHSafeProblem, job: Job, release: ReleaseWriter) -> None:
         for described, labelled in people_tables(layout, counts):
             described.publish(release, labelled, output, None)
             advance(1)
-    publish_areas(release, [(level, layout.areas(level)) for level in _levels(layout)], None)
+    tabular.publish_areas(release, [(level, layout.areas(level)) for level in _levels(layout)], None)
 
 
-def people_tables(layout: ReleaseLayout, counts: Counts) -> Iterator[tuple[DescribedTable, Rows]]:
+def people_tables(layout: ReleaseLayout, counts: Counts) -> Iterator[tuple[tabular.DescribedTable, Rows]]:
     """The tables for people, with what makes their rows."""
     for counted in layout.shown:
         yield layout.described(counted), partial(layout.rows, counted, counts)
@@ -105,13 +91,13 @@ ADDING = (
 )
 
 
-def codebook(plan: Mapping[str, Any]) -> Codebook:
+def codebook(plan: Mapping[str, Any]) -> tabular.Codebook:
     """What the tables of a release hold."""
-    layout, (formats, agency) = ReleaseLayout.of(plan), asked(plan["question"])
+    layout, (formats, agency) = ReleaseLayout.of(plan), tabular.asked(plan["question"])
     described = tuple(each for each, _ in people_tables(layout, {}))
     levels = {level: len(layout.areas(level)) for level in _levels(layout)}
     others = {f"{each.name}/": "the same measured cells in the Census Bureau's layout" for each in layout.shown}
-    return Codebook(described, levels, formats, agency, PROTECTION, NOTES, adding=ADDING, others=others)
+    return tabular.Codebook(described, levels, formats, agency, PROTECTION, NOTES, adding=ADDING, others=others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +105,7 @@ class PHSafeFigures:
     """The noise of the counts of a release: which measured counts a row shows, and their law."""
 
     layout: ReleaseLayout
-    figure: str = COUNT
+    figure: str = tabular.COUNT
 
     def draws(self, name: str, row: Mapping[str, Any]) -> Sequence[Draw]:
         """Those of the measured cells that a row is the sum of: a table made of another one has its draws, and averages
@@ -128,21 +114,23 @@ class PHSafeFigures:
         counted = next((each for each in tables() if each.name == above.get(name, name)), None)
         if counted is None:
             raise LookupError(name)
-        code = row.get(ITERATION, TOTAL_CODE)
-        code = EVERYBODY if code == TOTAL_CODE else code
+        code = row.get(ITERATION, tabular.TOTAL_CODE)
+        code = EVERYBODY if code == tabular.TOTAL_CODE else code
         queries = (
-            each for each in self.layout.of_table(counted, row[LEVEL]) if code in {one.code for one in each.iterations}
+            each
+            for each in self.layout.of_table(counted, row[tabular.LEVEL])
+            if code in {one.code for one in each.iterations}
         )
         query = next(queries, None)
         if query is None:
             raise LookupError(code)
-        parts = counted.measured_parts(_cell(counted, row.get(counted.variable, TOTAL_CODE)))
-        return [Draw((*query.key, row[AREA], code, part), query.law) for part in parts]
+        parts = counted.measured_parts(_cell(counted, row.get(counted.variable, tabular.TOTAL_CODE)))
+        return [Draw((*query.key, row[tabular.AREA], code, part), query.law) for part in parts]
 
 
 def _cell(counted: CountTable, code: str) -> ShellCell:
     for cell in counted.cells:
-        if code == (TOTAL_CODE if is_total(counted, cell) else str(cell.code)):
+        if code == (tabular.TOTAL_CODE if is_total(counted, cell) else str(cell.code)):
             return cell
     raise LookupError(code)
 
@@ -150,7 +138,7 @@ def _cell(counted: CountTable, code: str) -> ShellCell:
 class PHSafeExplained(Explanation):
     """What releases of PHSafe say to their readers."""
 
-    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+    def codebook(self, manifest: Mapping[str, Any]) -> tabular.Codebook | None:
         return codebook(manifest["plan"])
 
     def figure_noise(self, manifest: Mapping[str, Any]) -> PHSafeFigures:
@@ -221,7 +209,7 @@ def verify(release: SealedRelease) -> Iterator[Check]:
     for described, labelled in people_tables(layout, counts):
         yield from remade(release, described, labelled, None, "the counts and the plan")
     levels = {level: len(layout.areas(level)) for level in _levels(layout)}
-    yield from cells_and_areas(release.folder, names, release.files, levels, None)
+    yield from tabular.cells_and_areas(release.folder, names, release.files, levels, None)
 
 
 def _official(release: SealedRelease, layout: ReleaseLayout, counted: CountTable) -> TableCopies:
@@ -246,7 +234,7 @@ def read_counts(release: SealedRelease) -> tuple[ReleaseLayout, Counts]:
 def _no_other_files(layout: ReleaseLayout, names: Iterable[str], files: Sequence[str]) -> Check:
     places = {f"{each.name}/{each.name}" for each in layout.shown}
     official = [path for path in files if path.split(".")[0] in places and path.endswith((".parquet", ".csv"))]
-    return no_other_files(names, files, [CERTIFICATE, *official])
+    return tabular.no_other_files(names, files, [CERTIFICATE, *official])
 
 
 def _all_rows(copies: TableCopies) -> pa.Table:

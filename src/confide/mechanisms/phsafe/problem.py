@@ -15,8 +15,7 @@ from confide.mechanisms.phsafe.settings import NATION, NATION_CODE, STATE, Count
 from confide.mechanisms.phsafe.spec import PHSafeSpec
 from confide.mechanisms.phsafe.tabulate import HouseholdFiles, housing_units
 from confide.privacy import Neighbours, PrivacyUnit, budget_of
-from confide.releases.mechanism import Job
-from confide.releases.plan import Plan, PlannedMeasurement
+from confide.releases import Job, Plan, PlannedMeasurement
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.tabular import noting
 

@@ -14,21 +14,13 @@ from pathlib import Path
 from confide.engines import Engine, Source
 from confide.engines.protocol import ROW_NUMBER, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place, Severity
-from confide.mechanisms.phsafe.tabulate import (
-    GEO_COLUMNS,
-    HOUSING_UNIT,
-    INTEGERS,
-    PERSON_COLUMNS,
-    UNIT_COLUMNS,
-    HouseholdFiles,
-    in_states,
-    selected,
-)
+from confide.mechanisms.phsafe import tabulate
 
 ADDRESS_COLUMNS = (
-    *GEO_COLUMNS, "TABBLKCOU", "TABTRACTCE", "TABBLK", "TABBLKGRPCE", "REGIONCE", "DIVISIONCE", "PLACEFP", "AIANNHCE",
+    *tabulate.GEO_COLUMNS, "TABBLKCOU", "TABTRACTCE", "TABBLK", "TABBLKGRPCE", "REGIONCE", "DIVISIONCE", "PLACEFP",
+    "AIANNHCE",
 )  # fmt: skip
-COLUMNS = {"persons": PERSON_COLUMNS, "units": UNIT_COLUMNS, "geo": ADDRESS_COLUMNS}
+COLUMNS = {"persons": tabulate.PERSON_COLUMNS, "units": tabulate.UNIT_COLUMNS, "geo": ADDRESS_COLUMNS}
 DIGITS = {
     "TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4, "TABBLKGRPCE": 1, "DIVISIONCE": 1, "PLACEFP": 5,
     "AIANNHCE": 4,
@@ -92,7 +84,7 @@ def _value_rules() -> Iterator[HouseholdRule]:
     }
     for file, columns in COLUMNS.items():
         for name in columns:
-            unused: Severity = "warning" if file == "geo" and name not in GEO_COLUMNS else "error"
+            unused: Severity = "warning" if file == "geo" and name not in tabulate.GEO_COLUMNS else "error"
             what, (expected, allowed) = f"{name} is out of range", codes.get((file, name), ("", []))
             if name == "MAFID":
                 yield HouseholdRule(file, name, what, *_MAFID)
@@ -109,7 +101,7 @@ def _value_rules() -> Iterator[HouseholdRule]:
                 yield HouseholdRule(file, name, what, expected, f"NOT coalesce({form}, FALSE)", unused)
 
 
-IN_UNIT = f"KNOWN_GEO = {literal(HOUSING_UNIT)}"
+IN_UNIT = f"KNOWN_GEO = {literal(tabulate.HOUSING_UNIT)}"
 """That an address is a housing unit, and so tabulated."""
 PEOPLE = f"{IN_UNIT} AND KNOWN_PEOPLE > 0"
 """That somebody is tabulated there."""
@@ -228,12 +220,12 @@ RULES = tuple(_value_rules())
 SHARED_RULES = (*_shared_rules(), *_warning_rules())
 
 
-def write_known(engine: Engine, files: HouseholdFiles, states: Sequence[str], into: Path) -> None:
+def write_known(engine: Engine, files: tabulate.HouseholdFiles, states: Sequence[str], into: Path) -> None:
     """What is known of every address: how often it is in each file, and what its persons are. Confidential."""
-    geo = selected(engine, files.geo, GEO_COLUMNS)
-    units = selected(engine, files.units, ("MAFID", "HHT2"))
-    persons = selected(engine, files.persons, PERSON_COLUMNS)
-    here = in_states(states)
+    geo = tabulate.selected(engine, files.geo, tabulate.GEO_COLUMNS)
+    units = tabulate.selected(engine, files.units, ("MAFID", "HHT2"))
+    persons = tabulate.selected(engine, files.persons, tabulate.PERSON_COLUMNS)
+    here = tabulate.in_states(states)
     family = "RELSHIP IN ('20', '21', '23', '25', '26', '27', '28', '29', '30', '31', '32', '33')"
     place = (
         f"SELECT MAFID, count(*) AS KNOWN_PLACES, sum(CASE WHEN {here} THEN 1 ELSE 0 END) AS KNOWN_ROWS, "
@@ -289,13 +281,13 @@ def check_columns(engine: Engine, source: Source, columns: Sequence[str]) -> lis
         )
     for ours, name in zip(columns, names, strict=True):
         kind = kinds.get(name)
-        if kind is not None and kind != "text" and not (kind == "integer" and ours in INTEGERS):
+        if kind is not None and kind != "text" and not (kind == "integer" and ours in tabulate.INTEGERS):
             where = Place(file=source.file, column=name)
-            findings.append(Finding.of("column-type/hold", where=where, kind=kind, same=ours in INTEGERS))
+            findings.append(Finding.of("column-type/hold", where=where, kind=kind, same=ours in tabulate.INTEGERS))
     return findings
 
 
-def check_files(engine: Engine, files: HouseholdFiles, states: Sequence[str], known: Path) -> list[Finding]:
+def check_files(engine: Engine, files: tabulate.HouseholdFiles, states: Sequence[str], known: Path) -> list[Finding]:
     """Every problem of the three files. Whatever can be asked of a file is asked although another one is wrong.
 
     Args:
@@ -339,7 +331,9 @@ def _check_rows(
     """The rules that rows of a file break, counted in one scan; rows are looked up only for those that are broken."""
     rules = [rule for rule in (*RULES, *(() if known is None else SHARED_RULES)) if rule.file == name]
     others = {} if known is None else {"known": known}
-    numbered = f"SELECT row_number() OVER () AS {identifier(ROW_NUMBER)}, {selected(engine, source, COLUMNS[name])}"
+    numbered = (
+        f"SELECT row_number() OVER () AS {identifier(ROW_NUMBER)}, {tabulate.selected(engine, source, COLUMNS[name])}"
+    )
     join = "" if known is None else f" LEFT JOIN known ON {KNOWN_MAFID} = MAFID"
     looked_at = f"FROM ({numbered} FROM records) AS record{join} WHERE {_within(name, states, known)}"
     counted = "".join(
@@ -361,7 +355,7 @@ def _check_rows(
 def _within(name: str, states: Sequence[str], known: Path | None) -> str:
     """SQL that is true of rows that are looked at: those of a state of the release, and those of no state at all."""
     if name == "geo":
-        return f"({in_states(states)} OR NOT coalesce(length(TABBLKST) = 2, FALSE))"
+        return f"({tabulate.in_states(states)} OR NOT coalesce(length(TABBLKST) = 2, FALSE))"
     return "TRUE" if known is None else "(coalesce(KNOWN_ROWS, 1) > 0 OR coalesce(KNOWN_PLACES, 0) = 0)"
 
 

@@ -28,19 +28,8 @@ import numpy as np
 import pyarrow as pa
 
 from confide.arrays import Integers
-from confide.engines import Engine, Source
-from confide.engines.protocol import identifier, literal
-from confide.mechanisms.phsafe.settings import (
-    NATION,
-    PERSONS,
-    STATE,
-    UNIT_RECORD_TYPE,
-    CountTable,
-    any_of,
-    iterations_of,
-    sql_of,
-    table,
-)
+from confide.engines import Engine, Source, identifier, literal
+from confide.mechanisms.phsafe import settings
 
 PERSON_COLUMNS = ("RTYPE", "MAFID", "QAGE", "CENHISP", "CENRACE", "RELSHIP")
 UNIT_COLUMNS = ("RTYPE", "MAFID", "FINAL_POP", "NPF", "HHSPAN", "HHRACE", "TEN", "HHT", "HHT2", "CPLT")
@@ -92,7 +81,7 @@ def housing_units(engine: Engine, geo: Source, states: Sequence[str]) -> str:
 
 def write_units(engine: Engine, files: HouseholdFiles, states: Sequence[str], into: Path) -> None:
     """The housing units with their states; what is there twice is left out."""
-    columns = selected(engine, files.units, UNIT_COLUMNS, {"RTYPE": UNIT_RECORD_TYPE})
+    columns = selected(engine, files.units, UNIT_COLUMNS, {"RTYPE": settings.UNIT_RECORD_TYPE})
     text = (
         f"SELECT unit.*, place.state FROM (SELECT {columns} FROM units) AS unit "
         f'JOIN ({housing_units(engine, files.geo, states)}) AS place ON place."MAFID" = unit."MAFID" '
@@ -105,7 +94,7 @@ def write_units(engine: Engine, files: HouseholdFiles, states: Sequence[str], in
 def write_persons(engine: Engine, files: HouseholdFiles, units: Path, into: Path) -> None:
     """The persons of these units, with what is known of the unit."""
     columns = selected(engine, files.persons, PERSON_COLUMNS)
-    of_unit = ", ".join(f"unit.{identifier(name)}" for name in (UNIT_RECORD_TYPE, *UNIT_COLUMNS[2:], "state"))
+    of_unit = ", ".join(f"unit.{identifier(name)}" for name in (settings.UNIT_RECORD_TYPE, *UNIT_COLUMNS[2:], "state"))
     text = (
         f"SELECT person.*, {of_unit} FROM (SELECT {columns} FROM persons) AS person "
         'JOIN units AS unit ON unit."MAFID" = person."MAFID"'
@@ -169,18 +158,18 @@ def kept_by_key(rows: pa.Table, tau: int, key: bytes) -> pa.Table:
     return rows.take(pa.array(places, pa.int64()))
 
 
-def taken(counted: CountTable, tau: int | None) -> str:
+def taken(counted: settings.CountTable, tau: int | None) -> str:
     """SQL for the rows that a table counts, over the view ``rows``; ``tau`` is none where nobody is left out."""
-    rows = f"SELECT * FROM rows WHERE {sql_of(counted.universe)}"
+    rows = f"SELECT * FROM rows WHERE {settings.sql_of(counted.universe)}"
     if not counted.of_persons or tau is None:
         return rows
     return kept(rows, tau)
 
 
-def iteration_columns(counted: CountTable) -> dict[str, str]:
+def iteration_columns(counted: settings.CountTable) -> dict[str, str]:
     """SQL for the iteration of a record at the levels A-G and H,I; NULL where it is in none."""
     race, origin = ("HHRACE", "HHSPAN") if counted.race_of == "unit" else ("CENRACE", "CENHISP")
-    *alone, several = (each.code for each in iterations_of("A-G"))
+    *alone, several = (each.code for each in settings.iterations_of("A-G"))
     groups = " ".join(f"WHEN '{number:02d}' THEN '{code}'" for number, code in enumerate(alone, start=1))
     combined = f"CASE WHEN {identifier(race)} BETWEEN '07' AND '63' THEN '{several}' END"
     of_race = f"CASE {identifier(race)} {groups} ELSE {combined} END"
@@ -188,7 +177,7 @@ def iteration_columns(counted: CountTable) -> dict[str, str]:
     return {"group": of_race, "origin": of_origin}
 
 
-def counting(counted: CountTable, rows: str, cells: Mapping[int, str], number: str = "1") -> str:
+def counting(counted: settings.CountTable, rows: str, cells: Mapping[int, str], number: str = "1") -> str:
     """SQL for the counts of a table: ``rows`` is SQL for what it counts, ``cells`` for what belongs to each cell."""
     keys = iteration_columns(counted)
     sums = ", ".join(
@@ -196,16 +185,22 @@ def counting(counted: CountTable, rows: str, cells: Mapping[int, str], number: s
         for code, condition in cells.items()
     )
     grouped = ", ".join(f"{expression} AS {identifier(name)}" for name, expression in keys.items())
-    of_units = f" WHERE {sql_of(counted.units)}" if counted.units else ""
+    of_units = f" WHERE {settings.sql_of(counted.units)}" if counted.units else ""
     return f"SELECT state, {grouped}, {sums} FROM ({rows}) AS counted{of_units} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
 
 
 def count_table(
-    engine: Engine, counted: CountTable, tau: int | None, rows: Path, into: Path, *, uncrowded: int | None = None
+    engine: Engine,
+    counted: settings.CountTable,
+    tau: int | None,
+    rows: Path,
+    into: Path,
+    *,
+    uncrowded: int | None = None,
 ) -> None:
     """Writes the counts of a table; ``rows`` are the persons or the units. ``uncrowded``: of households that have no
     more than so many persons in the universe of the table."""
-    cells = {cell.code: any_of(cell.where) for cell in counted.interior}
+    cells = {cell.code: settings.any_of(cell.where) for cell in counted.interior}
     wanted = taken(counted, tau)
     if uncrowded is not None:
         wanted = f'SELECT * FROM ({wanted}) AS taken QUALIFY count(*) OVER (PARTITION BY "MAFID") <= {uncrowded}'
@@ -217,7 +212,7 @@ def count_table(
 
 def dense(counts: pa.Table, level: str, iteration_level: str, states: Sequence[str], cells: Sequence[int]) -> Integers:
     """The counts of a geographic level and an iteration level: areas, iterations, cells; zero where there are none."""
-    codes = [each.code for each in iterations_of(iteration_level)]
+    codes = [each.code for each in settings.iterations_of(iteration_level)]
     column = {"A-G": "group", "H,I": "origin"}.get(iteration_level)
     state = np.array([states.index(each) for each in counts.column("state").to_pylist()], np.int64)
     place = np.zeros(len(state), np.int64)
@@ -228,33 +223,33 @@ def dense(counts: pa.Table, level: str, iteration_level: str, states: Sequence[s
     for position, code in enumerate(cells):
         numbers = counts.column(f"cell_{code}").to_numpy()
         np.add.at(result[:, :, position], (state[there], place[there]), numbers[there])
-    return result.sum(axis=0, keepdims=True) if level == NATION else result
+    return result.sum(axis=0, keepdims=True) if level == settings.NATION else result
 
 
 # Exact tables, as the Census Bureau's program makes them without noise: no truncation, and sums counted by themselves.
 
 
-def exact_counting(counted: CountTable, base: CountTable) -> str:
+def exact_counting(counted: settings.CountTable, base: settings.CountTable) -> str:
     """SQL for the counts of all cells of an exact table, sums among them, over the view ``rows``."""
     special = counted.exact
     everything = {**base.universe, **special.where}
-    cells = {cell.code: any_of(cell.where) for cell in base.cells}
+    cells = {cell.code: settings.any_of(cell.where) for cell in base.cells}
     cells |= dict.fromkeys(special.repeated, "TRUE")
     number = identifier(special.sums) if special.sums else "1"
-    return counting(base, f"SELECT * FROM rows WHERE {sql_of(everything)}", cells, number)
+    return counting(base, f"SELECT * FROM rows WHERE {settings.sql_of(everything)}", cells, number)
 
 
 def exact_rows(
-    engine: Engine, persons: Path, units: Path, states: Sequence[str], wanted: CountTable
+    engine: Engine, persons: Path, units: Path, states: Sequence[str], wanted: settings.CountTable
 ) -> Iterator[tuple[str, str, str, int, int]]:
     """The rows of an exact table: area, level, iteration, cell and count, for groups that anybody is in."""
-    base = table(wanted.exact.table) if wanted.exact.table else wanted
-    rows = persons if base.counts == PERSONS else units
+    base = settings.table(wanted.exact.table) if wanted.exact.table else wanted
+    rows = persons if base.counts == settings.PERSONS else units
     counts = engine.sql(exact_counting(wanted, base), rows=rows).reveal("for exact tables, which are confidential")
     cells = sorted(int(name.removeprefix("cell_")) for name in counts.column_names if name.startswith("cell_"))
-    for level, codes in ((NATION, ("1",)), (STATE, tuple(states))):
+    for level, codes in ((settings.NATION, ("1",)), (settings.STATE, tuple(states))):
         for iteration_level in wanted.iteration_levels:
             array = dense(counts, level, iteration_level, list(states), cells)
             for at, position, cell in np.argwhere(array > 0).tolist():
-                code = iterations_of(iteration_level)[position].code
+                code = settings.iterations_of(iteration_level)[position].code
                 yield codes[at], level, code, cells[cell], int(array[at, position, cell])

@@ -43,8 +43,7 @@ from confide.mechanisms.safetab.problem import (
 from confide.mechanisms.safetab.records import LAST_CENRACE, PERSON_COLUMNS
 from confide.mechanisms.safetab.settings import CHOICE, GRIDS, OLDEST, SEXES, TABLE, TOTAL_ONLY, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, NoiseDistribution, draw_at, draw_survivors, rank_to_place
-from confide.releases.abilities import MadeUpRecords
-from confide.releases.mechanism import Job, NoiseSource
+from confide.releases import Job, MadeUpRecords, NoiseSource
 from confide.releases.replay import HIDDEN, ChoiceLaw, OutcomeLaw, Residuals, SurvivorLaw, require_sealed
 
 MEASURED, DRAWN_AGAIN = "measured", "drawn again"

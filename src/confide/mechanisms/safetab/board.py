@@ -45,9 +45,8 @@ from confide.mechanisms.safetab.tuning.answer import suppression_probability, su
 from confide.mechanisms.safetab.tuning.question import COVERAGE, law_of, margin_of
 from confide.noise import NoiseDistribution
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP
-from confide.releases import boards
+from confide.releases import LoadedSpec, boards
 from confide.releases.boards import BudgetBoard, RowFacts, RowName, first_that_fits
-from confide.releases.spec import LoadedSpec
 
 SIZE, STAGE_1, SUPPRESSION, THRESHOLDS = "size", "stage_1_fraction", "zero_suppression", "thresholds"
 RELATIVE, SIZES, PROPOSED = "relative_margin", "public_sizes", "proposed"

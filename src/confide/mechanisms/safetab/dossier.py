@@ -17,9 +17,8 @@ from confide.mechanisms.safetab.tallies import SIZES, WORKLOADS, pool
 from confide.releases import dossier
 from confide.releases.dossier import ALIKE, AreaSums, LoneFigures, risk_pictures
 from confide.releases.replay import require_sealed
-from confide.report import charts
+from confide.report import charts, render
 from confide.report.charts import area_maps, require_levels
-from confide.report.rendering import render
 from confide.utility.metrics import bin_label
 
 Row = Mapping[str, Any]

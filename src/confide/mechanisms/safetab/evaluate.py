@@ -37,10 +37,9 @@ from confide.mechanisms.safetab.tallies import (
     sum_intervals,
 )
 from confide.noise import DiscreteGaussian, NoiseDistribution
+from confide.releases import SealedRelease, Workspace
 from confide.releases.dossier import AreaSums, LoneFigures
-from confide.releases.folder import SealedRelease
 from confide.releases.replay import no_truth
-from confide.releases.workspace import Workspace
 from confide.utility.metrics import bin_of
 
 # What the plan's laws say of a group with n persons, for many n at once, in double precision.

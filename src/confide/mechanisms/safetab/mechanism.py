@@ -30,10 +30,7 @@ from confide.mechanisms.safetab.settings import CHOICE, TABLE, TOTAL_ONLY
 from confide.mechanisms.safetab.spec import SafeTabSpec
 from confide.mechanisms.safetab.statement import SafeTabExplained
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
-from confide.releases.folder import ReleaseWriter, SealedRelease
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
-from confide.releases.spec import LoadedSpec
+from confide.releases import Check, Job, LoadedSpec, Mechanism, NoiseSource, Plan, ReleaseWriter, SealedRelease
 
 BYTES_PER_GROUP = 40
 BYTES_PER_BLOCK = 400

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from confide.engines import Engine, Source
-from confide.engines.protocol import write_parquet
+from confide.engines import Engine, Source, write_parquet
 from confide.errors import Finding, SpecError
 from confide.file_system import private_folder
 from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists

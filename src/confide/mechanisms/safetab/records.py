@@ -9,8 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
-from confide.engines import Engine, Source
-from confide.engines.protocol import identifier, literal
+from confide.engines import Engine, Source, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place
 from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
 from confide.mechanisms.safetab.settings import AGE_23, MOST_RACE_CODES, OLDEST, PUERTO_RICO, SEXES

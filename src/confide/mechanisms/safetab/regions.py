@@ -31,8 +31,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.engines import Engine, Source
-from confide.engines.protocol import identifier
+from confide.engines import Engine, Source, identifier
 from confide.errors import Finding, InputError, Place
 from confide.mechanisms.safetab.settings import PR_REGIONS, PUERTO_RICO, REGION_TYPES
 

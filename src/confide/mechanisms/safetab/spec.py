@@ -10,14 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from confide.errors import SpecError
-from confide.mechanisms.safetab.official import (
-    DATA,
-    PARAMETERS,
-    OfficialConfig,
-    OfficialFolder,
-    find_folder,
-    read_config,
-)
+from confide.mechanisms.safetab import official
 from confide.mechanisms.safetab.program import OfficialProgram, SummedSpec, group_stand_in, of_united_states
 from confide.mechanisms.safetab.settings import (
     ITERATION_LEVELS,
@@ -262,7 +255,7 @@ def settings_of(path: Path) -> SafeTabSettings:
     from confide.mechanisms import SPECS
 
     if path.suffix == ".json":
-        return read_config(path).settings
+        return official.read_config(path).settings
     loaded = spec.load_spec(path, SPECS)
     if not isinstance(loaded.spec, SafeTabSpec):
         raise SpecError("not-safetab", where=loaded.place("release", "mechanism"), found=loaded.spec.release.mechanism)
@@ -275,13 +268,13 @@ class SafeTabProgram(OfficialProgram):
     title, release, drafted = "SafeTab-P", "safetab", "detailed-groups"
     about = "Detailed race and ethnicity groups"
     options = ("coterminous",)
-    stems: ClassVar = {key: f"{stem}.txt" for key, stem in (PARAMETERS | DATA).items()}
+    stems: ClassVar = {key: f"{stem}.txt" for key, stem in (official.PARAMETERS | official.DATA).items()}
 
-    def find(self, parameters: Path, data: Path) -> OfficialFolder:
-        return find_folder(parameters, data)
+    def find(self, parameters: Path, data: Path) -> official.OfficialFolder:
+        return official.find_folder(parameters, data)
 
-    def configured(self, path: Path, options: Mapping[str, str]) -> OfficialConfig[SafeTabSettings]:  # noqa: ARG002
-        return read_config(path)
+    def configured(self, path: Path, options: Mapping[str, str]) -> official.OfficialConfig[SafeTabSettings]:  # noqa: ARG002
+        return official.read_config(path)
 
     def stand_in(self, path: Path) -> SafeTabSettings:
         return group_stand_in(production_settings(), path)

@@ -21,8 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.engines import Engine, Source
-from confide.engines.protocol import identifier, literal, write_parquet
+from confide.engines import Engine, Source, identifier, literal, write_parquet
 from confide.file_system import private_folder
 from confide.mechanisms.safetab.codes import CodeLists, iterations_of
 from confide.mechanisms.safetab.records import (
@@ -34,8 +33,7 @@ from confide.mechanisms.safetab.records import (
     person_expressions,
 )
 from confide.mechanisms.safetab.regions import Regions, area_column
-from confide.releases.mechanism import Job
-from confide.releases.workspace import Workspace
+from confide.releases import Job, Workspace
 
 # The race and ethnicity codes of a person as a few whole numbers: quicker to compare than nine texts.
 #

@@ -18,12 +18,7 @@ import numpy as np
 
 from confide.arrays import Integers
 from confide.exact import exact_text
-from confide.mechanisms.safetab.board import (
-    COLUMNS_OF_TABLES,
-    TOTAL,
-    BoardTable,
-    GroupBoard,
-)
+from confide.mechanisms.safetab import board
 from confide.mechanisms.safetab.official import config_text
 from confide.mechanisms.safetab.output.coded import CodedLayout
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, ITERATION_LEVELS
@@ -38,16 +33,15 @@ from confide.mechanisms.safetab_h.settings import (
 )
 from confide.mechanisms.safetab_h.spec import config_of
 from confide.noise import NoiseDistribution
-from confide.releases import boards
+from confide.releases import LoadedSpec, boards
 from confide.releases.boards import RowFacts, RowName
-from confide.releases.spec import LoadedSpec
 
 KINDS: dict[FamilyName, str] = {"t3": "type", "t4": "tenure"}
 """What rows and specs call the kinds of tables."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SafeTabHBoard(GroupBoard):
+class SafeTabHBoard(board.GroupBoard):
     """A release of SafeTab-H with a part of the budget for each kind of table of each population group level."""
 
     base: SafeTabHSettings
@@ -59,8 +53,8 @@ class SafeTabHBoard(GroupBoard):
     row_head: ClassVar[str] = "Level, iterations and table"
     measured_in: ClassVar[str] = "households"
     more_columns: ClassVar[tuple[boards.BoardColumn, ...]] = (
-        boards.BoardColumn(TOTAL, "Of a total, at most ±", compared=True),
-        *COLUMNS_OF_TABLES,
+        boards.BoardColumn(board.TOTAL, "Of a total, at most ±", compared=True),
+        *board.COLUMNS_OF_TABLES,
     )
 
     @classmethod
@@ -99,14 +93,15 @@ class SafeTabHBoard(GroupBoard):
     def unit(self) -> str:
         return "household"
 
-    def tables(self, row: RowName) -> Sequence[BoardTable]:
-        return [BoardTable(table.name, table.cells) for table in TABLES_OF[_family(row)]]
+    def tables(self, row: RowName) -> Sequence[board.BoardTable]:
+        return [board.BoardTable(table.name, table.cells) for table in TABLES_OF[_family(row)]]
 
     def law(self, row: RowName, part: Fraction | None = None) -> NoiseDistribution:
         return law_of(self.base.definition, self.stabilities[row], self.budgets[row] if part is None else part)
 
     def chance_beyond(self, row: RowName, threshold: int, distance: int) -> float | None:
-        """See :class:`GroupBoard`. A published total may be the sum of a table, whose noise is taken as normal."""
+        """See :class:`~confide.mechanisms.safetab.board.GroupBoard`. A published total may be the sum of a table, whose
+        noise is taken as normal."""
         if row not in self.levels_of_totals:
             return None
         law, steps = self.levels_of_totals[row]

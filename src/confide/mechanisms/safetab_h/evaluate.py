@@ -22,25 +22,8 @@ from confide.mechanisms.safetab_h.output import read_measured
 from confide.mechanisms.safetab_h.problem import HouseholdGroups, SafeTabHProblem, query_key
 from confide.mechanisms.safetab_h.settings import HouseholdTable
 from confide.noise import NoiseDistribution
-from confide.releases.dossier import (
-    ALIKE,
-    DEFAULT_MARGIN,
-    FIXED,
-    PAGE,
-    AreaSums,
-    CellErrors,
-    Evaluated,
-    Evaluating,
-    LoneFigures,
-    page_of_cells,
-    reveal,
-    risk_pictures,
-    write,
-    write_over_keys,
-)
-from confide.releases.mechanism import Job, NoiseSource
+from confide.releases import Job, NoiseSource, Workspace, dossier
 from confide.releases.replay import Residuals, no_truth, require_sealed
-from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.charts import area_maps, require_levels
 from confide.utility import by_size_class, combine
@@ -48,7 +31,7 @@ from confide.utility import by_size_class, combine
 MEASURED = "measured"
 RISK_WORDS = (
     "Here a figure is a measured count of a population group: one of household type, or one of tenure. "
-    f"Every group with a published total is shown. {ALIKE}"
+    f"Every group with a published total is shown. {dossier.ALIKE}"
 )
 
 
@@ -97,7 +80,7 @@ def residuals(problem: SafeTabHProblem, job: Job, _noise: NoiseSource | None) ->
         yield Residuals(each.level.region_type, each.query, noise, (each.law,), MEASURED)
 
 
-def evaluate_safetab_h(asked: Evaluating) -> Evaluated:
+def evaluate_safetab_h(asked: dossier.Evaluating) -> dossier.Evaluated:
     """Each release against the truth, with a dossier of its own; and of several, means over their keys."""
     problem = asked.question
     assert isinstance(problem, SafeTabHProblem)
@@ -106,27 +89,27 @@ def evaluate_safetab_h(asked: Evaluating) -> Evaluated:
     results = []
     with asked.progress.stage("Comparing with the truth", len(asked.runs)) as advance:
         for run in asked.runs:
-            lone, by_area = LoneFigures(), AreaSums()
-            rows = reveal(_errors(problem, run.workspace, lone, by_area))
+            lone, by_area = dossier.LoneFigures(), dossier.AreaSums()
+            rows = dossier.reveal(_errors(problem, run.workspace, lone, by_area))
             risk = lone.as_dict(asked.geometry)
             results.append({"cells": [row.as_dict() for row in rows], "risk_by_area": risk})
             measure = by_area.measure("mean absolute error of measured counts, in households", problem.area_names)
             maps = area_maps(measure, asked.geometry) if charts.available() else []
-            risks = risk_pictures(risk, problem.area_names, asked.geometry, RISK_WORDS)
-            page = page_of_cells(rows, regions, run.title, maps, risks, "households")
-            write(run.workspace.dossier, results[-1], page)
+            risks = dossier.risk_pictures(risk, problem.area_names, asked.geometry, RISK_WORDS)
+            page = dossier.page_of_cells(rows, regions, run.title, maps, risks, "households")
+            dossier.write(run.workspace.dossier, results[-1], page)
             advance(1)
     if len(results) == 1:
-        return Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / PAGE)
-    return write_over_keys(asked, {"cells": combine([result["cells"] for result in results], FIXED)})
+        return dossier.Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / dossier.PAGE)
+    return dossier.write_over_keys(asked, {"cells": combine([result["cells"] for result in results], dossier.FIXED)})
 
 
 def _errors(
-    problem: SafeTabHProblem, workspace: Workspace, lone: LoneFigures, by_area: AreaSums
-) -> Confidential[list[CellErrors]]:
+    problem: SafeTabHProblem, workspace: Workspace, lone: dossier.LoneFigures, by_area: dossier.AreaSums
+) -> Confidential[list[dossier.CellErrors]]:
     """Every measured count beside the true one, by table, level and size."""
-    probability = problem.spec.output.noise_margin or DEFAULT_MARGIN
-    rows: list[CellErrors] = []
+    probability = problem.spec.output.noise_margin or dossier.DEFAULT_MARGIN
+    rows: list[dossier.CellErrors] = []
     for each in compared(problem, workspace):
         region, codes = each.level.region_type, problem.regions.areas[each.level.region_type]
         area = np.repeat(each.area, each.table.cells)
@@ -137,7 +120,7 @@ def _errors(
     return Confidential(rows)
 
 
-def _by_size(each: ComparedTable, probability: Fraction) -> Iterator[CellErrors]:
+def _by_size(each: ComparedTable, probability: Fraction) -> Iterator[dossier.CellErrors]:
     margin = each.law.noise_margin(probability)
     promised: dict[str, Any] = {
         "margin": margin,
@@ -147,4 +130,4 @@ def _by_size(each: ComparedTable, probability: Fraction) -> Iterator[CellErrors]
     sums = by_size_class(each.true.reshape(-1), each.measured.reshape(-1), margin)
     for size, of_size in sums.items():
         region = each.level.region_type
-        yield CellErrors(each.table.name, region, each.query, size, **promised, sums=of_size)
+        yield dossier.CellErrors(each.table.name, region, each.query, size, **promised, sums=of_size)

@@ -19,8 +19,7 @@ from confide.arrays import Integers
 from confide.mechanisms.safetab_h.problem import HouseholdGroups, query_key
 from confide.mechanisms.safetab_h.settings import FINEST, TABLES, HouseholdTable
 from confide.noise import NoiseStream, perturb
-from confide.releases.mechanism import NoiseSource
-from confide.releases.workspace import Workspace
+from confide.releases import NoiseSource, Workspace
 
 ROWS = pa.schema([("group", pa.int64()), ("table", pa.int8()), ("cell", pa.int8()), ("count", pa.int64())])
 GROUPS_AT_ONCE = 1 << 17

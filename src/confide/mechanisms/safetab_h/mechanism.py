@@ -31,10 +31,7 @@ from confide.mechanisms.safetab_h.records import HOUSEHOLDS, household_expressio
 from confide.mechanisms.safetab_h.spec import SafeTabHSpec
 from confide.mechanisms.safetab_h.statement import SafeTabHExplained
 from confide.mechanisms.safetab_h.verify import verify
-from confide.releases.folder import ReleaseWriter, SealedRelease
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
-from confide.releases.spec import LoadedSpec
+from confide.releases import Check, Job, LoadedSpec, Mechanism, NoiseSource, Plan, ReleaseWriter, SealedRelease
 from confide.releases.verify import PublicInput
 
 BYTES_PER_GROUP = 2_000

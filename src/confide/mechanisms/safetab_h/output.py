@@ -32,23 +32,7 @@ from confide.mechanisms.safetab_h.measure import measured_folder
 from confide.mechanisms.safetab_h.problem import HouseholdGroups, SafeTabHProblem
 from confide.mechanisms.safetab_h.settings import FAMILIES, TABLES, TOTAL_CELL, VARIABLES, FamilyName, HouseholdTable
 from confide.noise import NoiseDistribution
-from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Job
-from confide.releases.tabular import (
-    AREA,
-    COUNT,
-    LEVEL,
-    TOTAL_CODE,
-    CodedColumns,
-    CodedVariable,
-    DescribedTable,
-    figure_column,
-    masked,
-    publish_areas,
-    repeated,
-    text_column,
-)
-from confide.releases.workspace import Workspace
+from confide.releases import Job, ReleaseWriter, Workspace, tabular
 
 GROUPS_AT_ONCE = 1 << 15
 """How many groups become rows at a time: each has up to nine."""
@@ -140,7 +124,7 @@ def official_rows(table: HouseholdTable, groups: TableFigures, codes: pa.Array) 
         yield pa.record_batch(
             [
                 groups.area.take(of_row),
-                repeated(groups.region, len(of_row)),
+                tabular.repeated(groups.region, len(of_row)),
                 codes.take(pa.array(groups.iteration)).take(of_row),
                 pa.array(np.tile(cells, len(at))),
                 pa.array(groups.figures[at].reshape(-1)),
@@ -164,7 +148,7 @@ def publish(problem: SafeTabHProblem, job: Job, release: ReleaseWriter) -> None:
             layout.described(table).publish(release, partial(layout.rows, table, groups), output, problem.area_names)
             advance(1)
         areas = problem.regions.areas
-        publish_areas(release, [(region, areas[region]) for region in layout.areas], problem.area_names)
+        tabular.publish_areas(release, [(region, areas[region]) for region in layout.areas], problem.area_names)
 
 
 # The tables for people, from the plan of a release.
@@ -242,30 +226,39 @@ class HouseholdLayout:
         return {(level.region_type, level.iteration_level): level for level in self.levels}
 
     @cached_property
-    def iteration_variable(self) -> CodedVariable:
+    def iteration_variable(self) -> tabular.CodedVariable:
         """The race and ethnicity groups."""
         codes, labels = [each.code for each in self.iterations], [each.label for each in self.iterations]
-        return CodedVariable(ITERATION, tuple(codes), tuple(labels), "race or ethnicity group of the householder")
+        return tabular.CodedVariable(
+            ITERATION, tuple(codes), tuple(labels), "race or ethnicity group of the householder"
+        )
 
-    def columns(self, table: HouseholdTable) -> CodedColumns:
+    def columns(self, table: HouseholdTable) -> tabular.CodedColumns:
         """The columns of a table, without its figures."""
         own = (self.iteration_variable, *((variable_of(table),) if table.level else ()))
-        return CodedColumns(own, areas=True, named=self.named)
+        return tabular.CodedColumns(own, areas=True, named=self.named)
 
-    def described(self, table: HouseholdTable) -> DescribedTable:
+    def described(self, table: HouseholdTable) -> tabular.DescribedTable:
         """A table for people."""
-        fields = [figure_column(COUNT, "households, with noise" + ("" if self.clamped else "; may be negative"))]
+        fields = [
+            tabular.figure_column(
+                tabular.COUNT, "households, with noise" + ("" if self.clamped else "; may be negative")
+            )
+        ]
         if self.probability is not None:
             words = f"count: between low and high with {float(self.probability) * 100:.6g} %"
-            fields += [figure_column(LOW, f"the least {words}"), figure_column(HIGH, f"the largest {words}")]
+            fields += [
+                tabular.figure_column(LOW, f"the least {words}"),
+                tabular.figure_column(HIGH, f"the largest {words}"),
+            ]
         words = "the variance of the noise" + ("; empty: figures below zero were changed" if self.clamped else "")
-        fields.append(figure_column(VARIANCE, words, pa.float64(), gaps=True))
-        return DescribedTable(table.name, table.title, self.columns(table), tuple(fields), tuple(self.areas))
+        fields.append(tabular.figure_column(VARIANCE, words, pa.float64(), gaps=True))
+        return tabular.DescribedTable(table.name, table.title, self.columns(table), tuple(fields), tuple(self.areas))
 
     def rows(self, table: HouseholdTable, groups: Iterable[TableFigures]) -> Iterator[pa.RecordBatch]:
-        """The rows of a table with labels, as :class:`CodedColumns` speaks of them."""
+        """The rows of a table with labels, as :class:`~confide.releases.tabular.CodedColumns` speaks of them."""
         described = self.described(table)
-        schema = pa.schema([*(text_column(name, "") for name in self.columns(table).keys), *described.figures])
+        schema = pa.schema([*(tabular.text_column(name, "") for name in self.columns(table).keys), *described.figures])
         order = _sums_first(table)
         for of_region in groups:
             for at in of_region.parts():
@@ -278,13 +271,15 @@ class HouseholdLayout:
         of_row = pa.array(np.repeat(at, len(order)))
         labels = pa.array(self.iteration_variable.labels, pa.string())
         keys = {
-            LEVEL: repeated(groups.region, len(of_row)),
-            AREA: groups.area.take(of_row),
+            tabular.LEVEL: tabular.repeated(groups.region, len(of_row)),
+            tabular.AREA: groups.area.take(of_row),
             ITERATION: labels.take(pa.array(groups.iteration)).take(of_row),
         }
         if table.level:
             cells = [table.rows[place] for place in order.tolist()]
-            texts = pa.array([TOTAL_CODE if cell.code == TOTAL_CELL else cell.label for cell in cells], pa.string())
+            texts = pa.array(
+                [tabular.TOTAL_CODE if cell.code == TOTAL_CELL else cell.label for cell in cells], pa.string()
+            )
             keys[variable_of(table).name] = texts.take(pa.array(np.tile(np.arange(len(order)), len(at))))
         return keys
 
@@ -302,10 +297,10 @@ class HouseholdLayout:
                 variance[rows, column] = cells * law.variance()
         gone = np.ones(counts.size, np.bool_) if self.clamped else None
         return {
-            COUNT: pa.array(counts.reshape(-1)),
+            tabular.COUNT: pa.array(counts.reshape(-1)),
             LOW: pa.array(low.reshape(-1)),
             HIGH: pa.array(high.reshape(-1)),
-            VARIANCE: masked(variance.reshape(-1), gone),
+            VARIANCE: tabular.masked(variance.reshape(-1), gone),
         }
 
     def interval(self, law: NoiseDistribution, figures: Integers, cells: int) -> tuple[Integers, Integers]:
@@ -317,13 +312,13 @@ class HouseholdLayout:
         return intervals(law, figures, self.probability, None)
 
 
-def variable_of(table: HouseholdTable) -> CodedVariable:
+def variable_of(table: HouseholdTable) -> tabular.CodedVariable:
     """The groups of a table and the sums of them but the total, each under the Bureau's code; sums come first."""
     name = f"{VARIABLES[table.family]}:{table.cells}"
     cells = [table.rows[place] for place in _sums_first(table).tolist()]
     cells = [cell for cell in cells if cell.code != TOTAL_CELL]
     measured = [cell in table.measured for cell in cells]
-    return CodedVariable(
+    return tabular.CodedVariable(
         name,
         tuple(str(cell.code) for cell in cells),
         tuple(cell.label for cell in cells),

@@ -23,20 +23,12 @@ from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.errors import Finding, InputError, Place
 from confide.inputs.made_up import MadeUpPeople, RecordForm
+from confide.mechanisms.safetab import records
 from confide.mechanisms.safetab.code_files import SHOWN, Sheet, quoted, read_sheet
 from confide.mechanisms.safetab.codes import CodeLists
 from confide.mechanisms.safetab.made_up import coded_columns, form_of_groups
 from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.coded import T1
-from confide.mechanisms.safetab.records import (
-    CODE_COLUMNS,
-    LAST_CENRACE,
-    PassFilter,
-    RecordLayout,
-    WholeColumn,
-    columns_of,
-    whole_expression,
-)
 from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, NATION, Regions
 from confide.mechanisms.safetab.settings import LARGE_REGIONS, PR_REGIONS, REGION_TYPES
 from confide.mechanisms.safetab_h.settings import TENURES, TYPES
@@ -47,27 +39,28 @@ if TYPE_CHECKING:
     from confide.mechanisms.safetab_h.problem import SafeTabHProblem
 
 TYPE, TENURE = "HOUSEHOLD_TYPE", "TEN"
-HOUSEHOLD_COLUMNS = (*BLOCK_COLUMNS, "HHRACE", *CODE_COLUMNS, TYPE, TENURE)
+HOUSEHOLD_COLUMNS = (*BLOCK_COLUMNS, "HHRACE", *records.CODE_COLUMNS, TYPE, TENURE)
 """The columns of the official layout, in order. The codes are those of the householder."""
 
-HOUSEHOLDS = RecordLayout(
+HOUSEHOLDS = records.RecordLayout(
     HOUSEHOLD_COLUMNS,
     "HHRACE",
-    (WholeColumn(TYPE, "a household type", 1, TYPES), WholeColumn(TENURE, "a tenure", 1, TENURES)),
+    (records.WholeColumn(TYPE, "a household type", 1, TYPES), records.WholeColumn(TENURE, "a tenure", 1, TENURES)),
 )
 
 
 def household_expressions(engine: Engine, source: Source) -> Mapping[str, str]:
     """SQL over records that passed the checks: ``code`` of the block (15 digits), ``cell`` (0 to 19, household type by
     tenure, see :mod:`confide.mechanisms.safetab_h.settings`), and the columns of race and ethnicity codes."""
-    column, kinds = columns_of(source, HOUSEHOLDS), engine.kinds(source)
+    column, kinds = records.columns_of(source, HOUSEHOLDS), engine.kinds(source)
     kind, tenure = (
-        whole_expression(column[name], integer=kinds[source.theirs(name)] == "integer") for name in (TYPE, TENURE)
+        records.whole_expression(column[name], integer=kinds[source.theirs(name)] == "integer")
+        for name in (TYPE, TENURE)
     )
     return {
         "code": " || ".join(column[name] for name in BLOCK_COLUMNS),
         "cell": f"CAST({TENURES} * ({kind} - 1) + {tenure} - 1 AS BIGINT)",
-        **{name: column[name] for name in CODE_COLUMNS},
+        **{name: column[name] for name in records.CODE_COLUMNS},
     }
 
 
@@ -77,7 +70,7 @@ class SafeTabHRehearsal(MadeUpRecords["SafeTabHProblem"]):
     def record_form(self, problem: SafeTabHProblem) -> RecordForm:
         """Types, tenures and codes of the lists, each alike; areas by the names of the region types."""
         columns: dict[str, Iterable[str]] = {
-            "HHRACE": (f"{number:02d}" for number in range(1, LAST_CENRACE + 1)),
+            "HHRACE": (f"{number:02d}" for number in range(1, records.LAST_CENRACE + 1)),
             TYPE: map(str, range(1, TYPES + 1)),
             TENURE: map(str, range(1, TENURES + 1)),
         }
@@ -118,7 +111,7 @@ class GroupTotals:
         return GroupTotals(self.region[at], self.area[at], self.iteration[at], self.count[at])
 
 
-def read_totals(given: PublicInput, regions: Regions, lists: CodeLists, settings: PassFilter) -> GroupTotals:
+def read_totals(given: PublicInput, regions: Regions, lists: CodeLists, settings: records.PassFilter) -> GroupTotals:
     """The totals of the passes that run. Raises an :class:`InputError` with all that is wrong with the file."""
     sheet = _sheet(given)
     return _Checked(sheet, regions, lists, settings).totals()
@@ -153,7 +146,7 @@ def _files(path: Path) -> list[Path]:
 class _Checked:
     """A sheet with what must hold of it."""
 
-    def __init__(self, sheet: Sheet, regions: Regions, lists: CodeLists, settings: PassFilter):
+    def __init__(self, sheet: Sheet, regions: Regions, lists: CodeLists, settings: records.PassFilter):
         self.sheet, self.regions, self.lists, self.settings = sheet, regions, lists, settings
         table = pa.table({name: pa.array(sheet.column(name), pa.string()) for name in COLUMNS})
         self.region_id, self.type, self.code, self.text = (table.column(name).combine_chunks() for name in COLUMNS)

@@ -16,22 +16,7 @@ from pydantic import BeforeValidator, Field, create_model
 
 from confide.documents import Document, Problem
 from confide.errors import Finding
-from confide.mechanisms.safetab.official import (
-    INFINITE,
-    LEVELS,
-    PARAMETERS,
-    Budget,
-    Level,
-    OfficialConfig,
-    OfficialFolder,
-    PassConfig,
-    config_of_passes,
-    find_folder,
-    level_keys,
-    load_config,
-    state_filter,
-    thresholds_of,
-)
+from confide.mechanisms.safetab import official
 from confide.mechanisms.safetab.program import OfficialProgram, group_stand_in, of_united_states
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS, REGION_TYPES
 from confide.mechanisms.safetab.spec import (
@@ -74,18 +59,22 @@ THRESHOLDS: dict[FamilyName, str] = {family: f"thresholds_h_{family}" for family
 def _of_type(value: Any) -> tuple[int, ...]:
     """Three numbers; of more, all in order, the first three."""
     most = MOST_THRESHOLDS["t3"]
-    return thresholds_of(value, max(most, len(value)) if isinstance(value, list) else most)[:most]
+    return official.thresholds_of(value, max(most, len(value)) if isinstance(value, list) else most)[:most]
 
 
 def _of_tenure(value: Any) -> tuple[int, ...]:
-    return thresholds_of(value, MOST_THRESHOLDS["t4"])
+    return official.thresholds_of(value, MOST_THRESHOLDS["t4"])
 
 
-class HouseholdConfigPart(PassConfig):
+class HouseholdConfigPart(official.PassConfig):
     """``config.json`` without its budgets."""
 
-    thresholds_h_t3: Annotated[dict[Level, Annotated[tuple[int, int, int], BeforeValidator(_of_type)]], level_keys]
-    thresholds_h_t4: Annotated[dict[Level, Annotated[tuple[int], BeforeValidator(_of_tenure)]], level_keys]
+    thresholds_h_t3: Annotated[
+        dict[official.Level, Annotated[tuple[int, int, int], BeforeValidator(_of_type)]], official.level_keys
+    ]
+    thresholds_h_t4: Annotated[
+        dict[official.Level, Annotated[tuple[int], BeforeValidator(_of_tenure)]], official.level_keys
+    ]
 
     def thresholds(self, family: FamilyName, region: str, level: int) -> tuple[int, ...]:
         """Those of a level."""
@@ -120,23 +109,23 @@ class HouseholdConfigPart(PassConfig):
 
 
 HouseholdConfigFile: type[HouseholdConfigPart] = create_model(
-    "HouseholdConfigFile", __base__=HouseholdConfigPart, **dict.fromkeys(BUDGETS.values(), (Budget, ...))
+    "HouseholdConfigFile", __base__=HouseholdConfigPart, **dict.fromkeys(BUDGETS.values(), (official.Budget, ...))
 )  # type: ignore[call-overload]
 
 
 class UsHouseholdConfigFile(HouseholdConfigFile):
     """``config.json`` with a US pass, which needs its states."""
 
-    state_filter_us: Annotated[list[str], state_filter]
+    state_filter_us: Annotated[list[str], official.state_filter]
 
 
-def read_config(path: Path) -> OfficialConfig[SafeTabHSettings]:
+def read_config(path: Path) -> official.OfficialConfig[SafeTabHSettings]:
     """The settings in a ``config.json``. Raises an :class:`InputError` with all findings."""
-    loaded = load_config(path, HouseholdConfigFile, UsHouseholdConfigFile, _ignored)
+    loaded = official.load_config(path, HouseholdConfigFile, UsHouseholdConfigFile, _ignored)
     config = loaded.value
     settings = SafeTabHSettings(levels=config.levels, **config.shared)
-    infinite = any(budget == INFINITE for level in settings.levels for budget in level.budgets)
-    return OfficialConfig(settings, infinite, loaded.warnings)
+    infinite = any(budget == official.INFINITE for level in settings.levels for budget in level.budgets)
+    return official.OfficialConfig(settings, infinite, loaded.warnings)
 
 
 def config_of(settings: SafeTabHSettings) -> dict[str, Any]:
@@ -151,9 +140,12 @@ def config_of(settings: SafeTabHSettings) -> dict[str, Any]:
         return list(own) or [0] * MOST_THRESHOLDS[family]
 
     return {
-        **config_of_passes(settings),
+        **official.config_of_passes(settings),
         **{key: budget(family, (region, level)) for (family, region, level), key in BUDGETS.items()},
-        **{key: {name: steps(family, level) for name, level in LEVELS.items()} for family, key in THRESHOLDS.items()},
+        **{
+            key: {name: steps(family, level) for name, level in official.LEVELS.items()}
+            for family, key in THRESHOLDS.items()
+        },
     }
 
 
@@ -270,12 +262,12 @@ class SafeTabHProgram(OfficialProgram):
     """SafeTab-H."""
 
     title, release, drafted, about, unit = "SafeTab-H", "safetab-h", NAME, TITLE, "household"
-    stems: ClassVar = {key: f"{stem}.txt" for key, stem in (PARAMETERS | DATA).items()}
+    stems: ClassVar = {key: f"{stem}.txt" for key, stem in (official.PARAMETERS | DATA).items()}
 
-    def find(self, parameters: Path, data: Path) -> OfficialFolder:
-        return find_folder(parameters, data, DATA)
+    def find(self, parameters: Path, data: Path) -> official.OfficialFolder:
+        return official.find_folder(parameters, data, DATA)
 
-    def configured(self, path: Path, options: Mapping[str, str]) -> OfficialConfig[SafeTabHSettings]:  # noqa: ARG002
+    def configured(self, path: Path, options: Mapping[str, str]) -> official.OfficialConfig[SafeTabHSettings]:  # noqa: ARG002
         return read_config(path)
 
     def stand_in(self, path: Path) -> SafeTabHSettings:

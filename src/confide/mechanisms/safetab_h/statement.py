@@ -9,18 +9,10 @@ from fractions import Fraction
 from typing import Any
 
 from confide.exact import exact_text
+from confide.mechanisms.safetab import statement
 from confide.mechanisms.safetab.codes import PlannedIteration
 from confide.mechanisms.safetab.output.coded import ITERATION
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
-from confide.mechanisms.safetab.statement import (
-    CLAMPED,
-    CLAMPED_SUMS,
-    NEGATIVE,
-    PROTECTION,
-    VARIANCE,
-    certificate_of_groups,
-    passes,
-)
 from confide.mechanisms.safetab.tallies import excess_of_sum, margin_of_sum
 from confide.mechanisms.safetab_h.output import HouseholdLayout, PlannedTables, variable_of
 from confide.mechanisms.safetab_h.settings import TABLES, TABLES_OF, TOTAL_CELL, VARIABLES, HouseholdTable
@@ -59,13 +51,13 @@ def group_levels(plan: Plan) -> Iterator[dict[str, Any]]:
 def passes_of(plan: Plan) -> list[dict[str, str]]:
     """The sum of budgets of each pass, where there are two."""
     levels = HouseholdLayout.of(plan.as_dict()).levels
-    return passes((level.region_type, sum(level.budgets.values(), Fraction(0))) for level in levels)
+    return statement.passes((level.region_type, sum(level.budgets.values(), Fraction(0))) for level in levels)
 
 
 def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The certificate of a release, with its population group levels."""
     plan = read_plan(manifest["plan"])
-    return certificate_of_groups(manifest, list(group_levels(plan)), passes_of(plan))
+    return statement.certificate_of_groups(manifest, list(group_levels(plan)), passes_of(plan))
 
 
 def summary(plan: Plan) -> Summary:
@@ -132,8 +124,12 @@ def codebook(plan: Mapping[str, Any]) -> Codebook:
     notes = [*GROUPS]
     if layout.probability is not None:
         notes.append(INTERVAL.format(f"{float(layout.probability) * 100:.6g} %"))
-    notes += [CLAMPED] if layout.clamped else [NEGATIVE, VARIANCE.partition(". ")[0] + "."]
-    return Codebook(tables, layout.areas, formats, agency, PROTECTION, tuple(notes), adding=ADDING, others=OFFICIAL)
+    notes += (
+        [statement.CLAMPED] if layout.clamped else [statement.NEGATIVE, statement.VARIANCE.partition(". ")[0] + "."]
+    )
+    return Codebook(
+        tables, layout.areas, formats, agency, statement.PROTECTION, tuple(notes), adding=ADDING, others=OFFICIAL
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +145,7 @@ class HouseholdFigures:
         """That of a release, from its plan; or why it is not known."""
         layout = HouseholdLayout.of(plan)
         if layout.clamped:
-            return CLAMPED_SUMS
+            return statement.CLAMPED_SUMS
         return cls(layout.places, {each.code: each for each in layout.iterations})
 
     def draws(self, table: str, row: Mapping[str, Any]) -> Sequence[Draw]:

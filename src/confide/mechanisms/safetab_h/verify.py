@@ -20,17 +20,10 @@ from confide.arrays import Booleans, Integers
 from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.verify import in_states
 from confide.mechanisms.safetab.settings import REGION_TYPES
-from confide.mechanisms.safetab_h.output import (
-    DATA_CELL,
-    HouseholdLayout,
-    TableFigures,
-    official_place,
-    official_schema,
-)
+from confide.mechanisms.safetab_h import output
 from confide.mechanisms.safetab_h.settings import FAMILIES, TABLES, TABLES_OF, HouseholdTable
+from confide.releases import Check, SealedRelease
 from confide.releases.certificate import CERTIFICATE
-from confide.releases.folder import SealedRelease
-from confide.releases.mechanism import Check
 from confide.releases.tabular import cells_and_areas
 from confide.releases.tabular.checks import TableCopies, no_other_files, released_names, remade
 
@@ -61,7 +54,8 @@ class OfficialTable:
 def open_official(release: SealedRelease) -> dict[str, TableCopies]:
     """The six tables in the Bureau's layout."""
     return {
-        table.name: TableCopies.open(release, official_place(table), official_schema(table), "|") for table in TABLES
+        table.name: TableCopies.open(release, output.official_place(table), output.official_schema(table), "|")
+        for table in TABLES
     }
 
 
@@ -70,7 +64,7 @@ def read_official(table: HouseholdTable, copies: TableCopies) -> OfficialTable |
     cells = np.array([cell.code for cell in table.rows])
     parts: list[tuple[Integers, ...]] = [(np.zeros(0, np.int64),) * 3]
     for batch in copies.batches():
-        columns = (batch.column(name).to_numpy() for name in (DATA_CELL[table.family], "COUNT"))
+        columns = (batch.column(name).to_numpy() for name in (output.DATA_CELL[table.family], "COUNT"))
         parts.append((reading.group_keys(batch), *(np.asarray(column, np.int64) for column in columns)))
     key, cell, count = (np.concatenate(column) for column in zip(*parts, strict=True))
     if (key == reading.UNREADABLE).any():
@@ -85,8 +79,8 @@ def read_official(table: HouseholdTable, copies: TableCopies) -> OfficialTable |
 
 def verify(release: SealedRelease) -> Iterator[Check]:
     """Every table: there, the same in every format, whole, in order, and as the others and the plan have it."""
-    facts, layout = release.facts, HouseholdLayout.of(release.manifest["plan"])
-    official = release.paths(*(f"{official_place(table)}." for table in TABLES))
+    facts, layout = release.facts, output.HouseholdLayout.of(release.manifest["plan"])
+    official = release.paths(*(f"{output.official_place(table)}." for table in TABLES))
     named = [path for path in official if path.endswith((".parquet", ".csv"))]
     yield no_other_files(NAMES, release.files, [CERTIFICATE, *named])
     tables: list[OfficialTable] = []
@@ -120,7 +114,9 @@ def _groups(table: OfficialTable) -> str:
     return f"{len(table.key):,} groups"
 
 
-def _as_planned(tables: list[OfficialTable], layout: HouseholdLayout, facts: Mapping[str, Any]) -> Iterator[Check]:
+def _as_planned(
+    tables: list[OfficialTable], layout: output.HouseholdLayout, facts: Mapping[str, Any]
+) -> Iterator[Check]:
     """Groups are of the plan's levels, as many with each table as it has; each has one table of a kind, and both kinds
     have the same groups where both are made."""
     states = np.array(sorted(map(int, facts["states"])), np.int64)
@@ -138,7 +134,7 @@ def _as_planned(tables: list[OfficialTable], layout: HouseholdLayout, facts: Map
         yield Check("household type and tenure of the same groups", same, "t3 and t4")
 
 
-def _of_levels(table: OfficialTable, layout: HouseholdLayout) -> str:
+def _of_levels(table: OfficialTable, layout: output.HouseholdLayout) -> str:
     """How many groups each level has, by region type and iteration level."""
     code = reading.code_of(table.key)
     level_of, tabulated = np.full((2, reading.CODES), -1, np.int64)
@@ -180,11 +176,11 @@ def _sums(tables: list[OfficialTable], facts: Mapping[str, Any]) -> Iterator[Che
         yield Check("no count below zero", not below, f"{below:,} below zero")
 
 
-def _coded(table: OfficialTable, layout: HouseholdLayout) -> Iterator[TableFigures]:
+def _coded(table: OfficialTable, layout: output.HouseholdLayout) -> Iterator[output.TableFigures]:
     """The groups as they were published, region type by region type."""
     place = np.full(reading.CODES, -1, np.int64)
     place[[int(each.code) for each in layout.iterations]] = np.arange(len(layout.iterations))
     for number in np.unique(reading.region_of(table.key)).tolist():
         here, kind = table.in_region(number), REGION_TYPES[number]
         codes = pc.utf8_lpad(pa.array(reading.area_of(here.key)).cast(pa.string()), reading.width_of(kind), "0")
-        yield TableFigures(kind, codes, place[reading.code_of(here.key)], here.figures)
+        yield output.TableFigures(kind, codes, place[reading.code_of(here.key)], here.figures)

@@ -26,9 +26,8 @@ from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import law_of, plan_of
 from confide.mechanisms.topdown.targets import text_beside
 from confide.privacy import ZCDP
-from confide.releases import boards
+from confide.releases import LoadedSpec, boards
 from confide.releases.boards import RowName
-from confide.releases.spec import LoadedSpec
 from confide.schema import TOTAL
 
 Z = NormalDist().inv_cdf(0.975)

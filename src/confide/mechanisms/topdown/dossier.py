@@ -25,21 +25,10 @@ from confide.mechanisms.topdown.evaluate import (
     evaluate,
     geographies,
 )
-from confide.releases.dossier import (
-    ALIKE,
-    BANNER,
-    Evaluated,
-    Evaluating,
-    LoneFigures,
-    reveal,
-    risk_pictures,
-    write,
-    write_over_keys,
-)
+from confide.releases import dossier
 from confide.releases.replay import require_sealed
-from confide.report import charts
+from confide.report import charts, render
 from confide.report.charts import MOST_TILES, VERY_FEW, AreaMeasure, Geometry, area_maps, read_geometry, require_levels
-from confide.report.rendering import render
 from confide.utility.metrics import SIZE_BINS, bin_label, combine
 
 # The numbers of a TopDown evaluation, arranged as the dossier shows them.
@@ -235,7 +224,7 @@ class Page:
         return sizes, points
 
 
-def evaluate_topdown(request: Evaluating) -> Evaluated:
+def evaluate_topdown(request: dossier.Evaluating) -> dossier.Evaluated:
     """Each release against the truth; of several, means over their keys. Writes the dossier of each, and of all."""
     for run in request.runs:
         require_sealed(run.workspace)
@@ -247,7 +236,7 @@ def evaluate_topdown(request: Evaluating) -> Evaluated:
     steps = len(comparison.geographies) * len(request.runs)
     with request.progress.stage("Comparing with the truth", steps) as advance:
         for run in request.runs:
-            lone = LoneFigures()
+            lone = dossier.LoneFigures()
             truth_comparison = evaluate(
                 comparison,
                 run.workspace,
@@ -257,24 +246,24 @@ def evaluate_topdown(request: Evaluating) -> Evaluated:
                 lone=lone,
                 advance=advance,
             )
-            evaluations.append(reveal(truth_comparison))
+            evaluations.append(dossier.reveal(truth_comparison))
             risks.append(lone.as_dict(request.geometry))
     numbers = [evaluation.as_dict() for evaluation in evaluations]
     written = []
     for run, values, evaluation, risk in zip(request.runs, numbers, evaluations, risks, strict=True):
         pictures = _pictures(outlines, tiled, [evaluation])
-        drawn = risk_pictures(risk, None, request.geometry, RISK_WORDS, (*outlines, *tiled))
+        drawn = dossier.risk_pictures(risk, None, request.geometry, RISK_WORDS, (*outlines, *tiled))
         page = _page(values, run.title, 1, pictures, drawn)
-        written.append(write(run.workspace.dossier, values | {"risk_by_area": risk}, page))
+        written.append(dossier.write(run.workspace.dossier, values | {"risk_by_area": risk}, page))
     if len(request.runs) == 1:
-        return Evaluated(Confidential(numbers[0] | {"risk_by_area": risks[0]}), written[0])
+        return dossier.Evaluated(Confidential(numbers[0] | {"risk_by_area": risks[0]}), written[0])
     combined = combine(numbers, FIXED)
     named = {"runs": [run.name for run in request.runs]} | combined
     page = _page(named, request.runs[0].title, len(request.runs), _pictures(outlines, tiled, evaluations), {})
-    return write_over_keys(request, combined, page)
+    return dossier.write_over_keys(request, combined, page)
 
 
-def _geometry(request: Evaluating) -> dict[str, Geometry]:
+def _geometry(request: dossier.Evaluating) -> dict[str, Geometry]:
     """The outlines of the areas that are to be mapped."""
     codes_of = {geography.name: geography.codes for geography in geographies(request.question) if request.geometry}
     require_levels(request.geometry, codes_of)
@@ -283,12 +272,12 @@ def _geometry(request: Evaluating) -> dict[str, Geometry]:
 
 RISK_WORDS = (
     "Here a figure is a count of released records that are alike in all attributes, in an area of a level. "
-    f"{ALIKE} Released records are made from noisy counts: none of them is the record of anybody."
+    f"{dossier.ALIKE} Released records are made from noisy counts: none of them is the record of anybody."
 )
 MOST_LEVELS_OF_TILES = 2
 
 
-def _tiled(request: Evaluating) -> list[str]:
+def _tiled(request: dossier.Evaluating) -> list[str]:
     """The largest levels without geometry whose areas can be shown as tiles."""
     levels = [each for each in geographies(request.question) if each.kind == "level"] if charts.available() else []
     few = [each.name for each in levels if each.name not in request.geometry and 1 < len(each.codes) <= MOST_TILES]
@@ -371,7 +360,7 @@ def _page(
     return render(
         "topdown_dossier.html.j2",
         title=title,
-        banner=BANNER,
+        banner=dossier.BANNER,
         page=page,
         figures=_figures(page) if charts.available() else [],
         maps=areas["maps"],

@@ -37,9 +37,8 @@ from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import TREE, Strategy, groups_of, resolve
 from confide.noise import ReleaseKey
-from confide.releases import NoiseSource, Plan, Workspace
+from confide.releases import NoiseSource, Plan, SealedRelease, Workspace
 from confide.releases.dossier import LoneFigures
-from confide.releases.folder import SealedRelease
 from confide.releases.replay import no_truth, require_sealed
 from confide.schema import DETAILED, Query, Schema
 from confide.utility import LargestGroup, LargestGroups, metrics

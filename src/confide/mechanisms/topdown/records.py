@@ -18,8 +18,7 @@ from confide.mechanisms.topdown.output.publish import units_table
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import CountedPart, TopDownSpec
 from confide.mechanisms.topdown.strategy import Strategy
-from confide.releases.mechanism import Job
-from confide.releases.plan import in_plural
+from confide.releases import Job, in_plural
 from confide.schema import DETAILED
 
 # Records that come counted: one row for each block, a column for each kind of record.

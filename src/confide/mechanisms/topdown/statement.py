@@ -14,7 +14,7 @@ from typing import Any
 from confide.exact import Exact, exact
 from confide.mechanisms.topdown.descent import problems, solver_words
 from confide.messages import Messages, messages
-from confide.privacy import ZCDP, PureDP
+from confide.privacy import ZCDP, PureDP, factor, rounded_up
 from confide.privacy.invariants import (
     Answer,
     Holding,
@@ -28,7 +28,6 @@ from confide.privacy.invariants import (
     what_is_left,
 )
 from confide.privacy.invariants.group_statements import DELTA, GroupConcentration
-from confide.privacy.statements import factor, rounded_up
 from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.plan import Plan, read_plan
 from confide.report.rendering import messages_of

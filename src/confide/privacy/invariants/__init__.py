@@ -1,36 +1,7 @@
 """What figures that are published without noise do to the promise of noisy ones (Ashmead et al. 2019)."""
 
-from confide.privacy.invariants.group_statements import GroupConcentration as GroupConcentration
-from confide.privacy.invariants.group_statements import Mode as Mode
-from confide.privacy.invariants.group_statements import QueryMeasurement as QueryMeasurement
-from confide.privacy.invariants.group_statements import Record as Record
-from confide.privacy.invariants.group_statements import RecordGroup as RecordGroup
-from confide.privacy.invariants.group_statements import RecordLoss as RecordLoss
-from confide.privacy.invariants.group_statements import Situation as Situation
-from confide.privacy.invariants.group_statements import distinct_rho as distinct_rho
-from confide.privacy.invariants.group_statements import exchange_rho as exchange_rho
-from confide.privacy.invariants.group_statements import explain as explain
-from confide.privacy.invariants.group_statements import group_concentration as group_concentration
-from confide.privacy.invariants.group_statements import group_size as group_size
-from confide.privacy.invariants.group_statements import measurements_of as measurements_of
-from confide.privacy.invariants.group_statements import record_groups as record_groups
-from confide.privacy.invariants.group_statements import rho_of_modification as rho_of_modification
-from confide.privacy.invariants.group_statements import worst_rho as worst_rho
-from confide.privacy.invariants.language import ANY as ANY
-from confide.privacy.invariants.language import Answer as Answer
-from confide.privacy.invariants.language import InvariantAttribute as InvariantAttribute
-from confide.privacy.invariants.language import InvariantBound as InvariantBound
-from confide.privacy.invariants.language import InvariantCount as InvariantCount
-from confide.privacy.invariants.language import Invariants as Invariants
-from confide.privacy.invariants.language import LevelGrouping as LevelGrouping
-from confide.privacy.invariants.language import Never as Never
-from confide.privacy.invariants.language import Records as Records
-from confide.privacy.invariants.language import Status as Status
-from confide.privacy.invariants.language import single_record as single_record
-from confide.privacy.invariants.plan_constraints import Holding as Holding
-from confide.privacy.invariants.plan_constraints import InvariantTranslation as InvariantTranslation
-from confide.privacy.invariants.plan_constraints import PartLeft as PartLeft
-from confide.privacy.invariants.plan_constraints import WhatIsLeft as WhatIsLeft
-from confide.privacy.invariants.plan_constraints import stated_constraints as stated_constraints
-from confide.privacy.invariants.plan_constraints import translate as translate
-from confide.privacy.invariants.plan_constraints import what_is_left as what_is_left
+from __future__ import annotations
+
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

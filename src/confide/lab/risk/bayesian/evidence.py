@@ -33,8 +33,7 @@ from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
 from confide.noise import DiscreteGaussian
 from confide.noise.distributions import exp_minus, nearest_float
-from confide.privacy import ZCDP, Neighbours, PureDP
-from confide.privacy.definitions import gaussian_sigma2, geometric_epsilon, partition_marginal
+from confide.privacy import ZCDP, Neighbours, PureDP, gaussian_sigma2, geometric_epsilon, partition_marginal
 
 # Where an adversary decides for the target: a set of released values, decided exactly.
 #

@@ -19,8 +19,7 @@ from confide.errors import ParameterError, Place
 from confide.lab.risk.testing import loss_test
 from confide.mechanisms.topdown.strategy import Strategy, plan_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.privacy import ZCDP, Bracket, Event, Neighbours, PureDP, epsilons, event_epsilon_bracket, price
-from confide.privacy.definitions import Definition
+from confide.privacy import ZCDP, Bracket, Definition, Event, Neighbours, PureDP, epsilons, event_epsilon_bracket, price
 from confide.releases.loss_account import StatedPrice, Yardstick
 from confide.releases.plan import Plan, events_by_attribute, events_by_move
 from confide.report.charts import Chart, Pictures, chart

@@ -32,12 +32,7 @@ from scipy.special import ndtri
 
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, exact, nonnegative, positive, probability
-from confide.privacy import definitions, loss_distribution
-from confide.privacy.accountant import Event
-from confide.privacy.conversion import bun_steinke_epsilon
-from confide.privacy.definitions import ZCDP, PureDP
-from confide.privacy.loss_distribution import NoisyCells
-from confide.privacy.statements import factor
+from confide.privacy import ZCDP, Event, NoisyCells, PureDP, bun_steinke_epsilon, definitions, factor, loss_distribution
 
 Array = npt.NDArray[np.float64]
 

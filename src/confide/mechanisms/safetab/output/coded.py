@@ -29,19 +29,7 @@ from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, SEXES
 from confide.mechanisms.safetab.tallies import intervals, margin_of_sum, sum_intervals
 from confide.noise import NoiseDistribution
-from confide.releases.tabular import (
-    AREA,
-    COUNT,
-    LEVEL,
-    TOTAL_CODE,
-    CodedColumns,
-    CodedVariable,
-    DescribedTable,
-    figure_column,
-    masked,
-    repeated,
-    text_column,
-)
+from confide.releases import tabular
 
 # Rows of ``t1`` and ``t2``, in the Census Bureau's layout.
 #
@@ -397,58 +385,58 @@ class CodedLayout:
         return {level.region_type: level.areas for level in self.levels}
 
     @cached_property
-    def variables(self) -> tuple[CodedVariable, ...]:
+    def variables(self) -> tuple[tabular.CodedVariable, ...]:
         """Iterations, sexes, and ages in 4, 9 and 23 groups."""
         codes, labels = [each.code for each in self.iterations], [each.label for each in self.iterations]
         variables = [
-            CodedVariable(ITERATION, tuple(codes), tuple(labels), "race or ethnicity group"),
-            CodedVariable(SEX, settings.SEXES, SEX_LABELS, "sex"),
+            tabular.CodedVariable(ITERATION, tuple(codes), tuple(labels), "race or ethnicity group"),
+            tabular.CodedVariable(SEX, settings.SEXES, SEX_LABELS, "sex"),
         ]
         for grid in settings.GRIDS:
             ages = tuple(f"{first}-{last}" if last > first else str(first) for first, last in grid.bounds)
             words = tuple(_age_words(first, last) for first, last in grid.bounds)
-            variables.append(CodedVariable(f"age:{grid.ages}", ages, words, f"age in {grid.ages} groups"))
+            variables.append(tabular.CodedVariable(f"age:{grid.ages}", ages, words, f"age in {grid.ages} groups"))
         return tuple(variables)
 
-    def columns(self, number: int) -> CodedColumns:
+    def columns(self, number: int) -> tabular.CodedColumns:
         """The columns of the table of a statistics level, without its figures."""
         iteration, sex, *ages = self.variables
         own = (iteration,) if number == 0 else (iteration, sex, ages[number - 1])
-        return CodedColumns(own, areas=True, named=self.named)
+        return tabular.CodedColumns(own, areas=True, named=self.named)
 
     def figures(self, number: int) -> tuple[pa.Field, ...]:
         """Its columns of figures."""
         fields = [
-            figure_column(
-                COUNT,
+            tabular.figure_column(
+                tabular.COUNT,
                 "persons, with noise" + ("" if self.clamped or self.selected else "; may be negative"),
                 gaps=self.selected,
             )
         ]
         if self.probability is not None:
             words = f"count, given that the figure was published: between low and high with {self.percent}"
-            fields.append(figure_column(LOW, f"the least {words}", gaps=self.selected))
-            fields.append(figure_column(HIGH, f"the largest {words}", gaps=self.selected))
+            fields.append(tabular.figure_column(LOW, f"the least {words}", gaps=self.selected))
+            fields.append(tabular.figure_column(HIGH, f"the largest {words}", gaps=self.selected))
         words = "the variance of the noise; empty where the figure was published because it was large enough"
         if self.clamped or self.selected:
             words = "the variance of the noise; empty: figures below zero were changed or left out"
-        fields.append(figure_column(VARIANCE, words, pa.float64(), gaps=True))
+        fields.append(tabular.figure_column(VARIANCE, words, pa.float64(), gaps=True))
         if number == 0:
             words = "whether the total was measured itself, or is a sum of cells"
-            fields.append(text_column(MEASURED_AS, words))
+            fields.append(tabular.text_column(MEASURED_AS, words))
         if self.copied:
-            fields.append(text_column(MEASURED_IN, "the type of area that the figure was measured for"))
+            fields.append(tabular.text_column(MEASURED_IN, "the type of area that the figure was measured for"))
         return tuple(fields)
 
-    def described(self, number: int) -> DescribedTable:
+    def described(self, number: int) -> tabular.DescribedTable:
         """The table of a statistics level."""
         name = list(TITLES)[number]
-        return DescribedTable(name, TITLES[name], self.columns(number), self.figures(number), tuple(self.areas))
+        return tabular.DescribedTable(name, TITLES[name], self.columns(number), self.figures(number), tuple(self.areas))
 
     def rows(self, number: int, groups: Iterable[CodedGroups]) -> Iterator[pa.RecordBatch]:
-        """The rows of a table with labels, as :class:`CodedColumns` speaks of them."""
+        """The rows of a table with labels, as :class:`~confide.releases.tabular.CodedColumns` speaks of them."""
         columns, figures = self.columns(number), self.figures(number)
-        schema = pa.schema([*(text_column(name, "") for name in columns.keys), *figures])
+        schema = pa.schema([*(tabular.text_column(name, "") for name in columns.keys), *figures])
         for of_region in groups:
             for at, counts in of_region.parts(number):
                 own = self._keys(number, of_region, at, counts.shape[1])
@@ -460,8 +448,8 @@ class CodedLayout:
         of_row = pa.array(np.repeat(at, width))
         iteration, sex, *ages = self.variables
         keys = {
-            LEVEL: repeated(groups.region, len(of_row)),
-            AREA: groups.area.take(of_row),
+            tabular.LEVEL: tabular.repeated(groups.region, len(of_row)),
+            tabular.AREA: groups.area.take(of_row),
             ITERATION: pa.array(iteration.labels, pa.string()).take(pa.array(groups.iteration).take(of_row)),
         }
         if number:
@@ -473,7 +461,7 @@ class CodedLayout:
             ]
             of_age = [0] * (1 + len(settings.SEXES)) + [*range(1, size + 1)] * len(settings.SEXES)
             for variable, places in ((sex, sexes), (age, of_age)):
-                texts = pa.array([TOTAL_CODE, *variable.labels], pa.string())
+                texts = pa.array([tabular.TOTAL_CODE, *variable.labels], pa.string())
                 keys[variable.name] = texts.take(pa.array(np.tile(np.array(places, np.int64), len(at))))
         return keys
 
@@ -496,10 +484,10 @@ class CodedLayout:
         left_out = (counts < 0).reshape(-1) if self.selected else None
         nothing = np.ones(counts.size, np.bool_) if self.selected else None
         figures = {
-            COUNT: masked(counts.reshape(-1), left_out),
-            LOW: masked(low.reshape(-1), nothing),
-            HIGH: masked(high.reshape(-1), nothing),
-            VARIANCE: masked(variance.reshape(-1), ~known.reshape(-1)),
+            tabular.COUNT: tabular.masked(counts.reshape(-1), left_out),
+            LOW: tabular.masked(low.reshape(-1), nothing),
+            HIGH: tabular.masked(high.reshape(-1), nothing),
+            VARIANCE: tabular.masked(variance.reshape(-1), ~known.reshape(-1)),
         }
         if number == 0:
             words = pa.array([MEASURED[level] for level in sorted(MEASURED)], pa.string())

@@ -34,11 +34,10 @@ from confide.mechanisms.safetab.problem import coterminous_sets
 from confide.mechanisms.safetab.program import KEPT
 from confide.mechanisms.safetab.regions import read_regions
 from confide.mechanisms.safetab.settings import REGION_TYPES
+from confide.releases import SealedRelease, Workspace, no_room_is_an_error
 from confide.releases.draft import SPEC
-from confide.releases.folder import SealedRelease
 from confide.releases.spec import find_source, load_spec
 from confide.releases.verify import read_public_input
-from confide.releases.workspace import Workspace, no_room_is_an_error
 
 MEMORY = "4GiB"
 """For reading the geography."""

@@ -18,25 +18,11 @@ import numpy.typing as npt
 from confide.arrays import Integers
 from confide.mechanisms.safetab import settings
 from confide.mechanisms.safetab.codes import CodeLists
-from confide.mechanisms.safetab.output.coded import (
-    T1,
-    T2,
-    TITLES,
-    CodedGroups,
-    CodedLayout,
-    GroupCounts,
-    Labels,
-    merge,
-    read_level,
-    t1_rows,
-    t2_rows,
-)
+from confide.mechanisms.safetab.output import coded
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.regions import CoterminousSet
-from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Job
+from confide.releases import Job, ReleaseWriter, Workspace
 from confide.releases.tabular import publish_areas
-from confide.releases.workspace import Workspace
 
 # Areas of the same extent get the same figures (paper, Algorithm 4).
 #
@@ -49,7 +35,9 @@ from confide.releases.workspace import Workspace
 # measured in states alone, can thereby appear in a county that is a whole state.
 
 
-def unify(counts: Mapping[str, GroupCounts], sets: Sequence[CoterminousSet], iterations: int) -> dict[str, GroupCounts]:
+def unify(
+    counts: Mapping[str, coded.GroupCounts], sets: Sequence[CoterminousSet], iterations: int
+) -> dict[str, coded.GroupCounts]:
     """The counts by region type, of one iteration level, with the figures of coterminous areas made equal.
 
     ``counts`` is in the order of summary levels; ``iterations`` is how many iterations there are.
@@ -73,15 +61,15 @@ def unify(counts: Mapping[str, GroupCounts], sets: Sequence[CoterminousSet], ite
             place, there = _look_up(pairs, donor_set)
             if there.any():
                 pieces.append(figures.take(np.flatnonzero(there)).moved_to(place[there]))
-        remaining[region] = merge(pieces)
+        remaining[region] = coded.merge(pieces)
     return remaining
 
 
 def _donors(
-    own: Mapping[str, GroupCounts], members: Mapping[str, Integers], iterations: int
-) -> list[tuple[Integers, GroupCounts]]:
+    own: Mapping[str, coded.GroupCounts], members: Mapping[str, Integers], iterations: int
+) -> list[tuple[Integers, coded.GroupCounts]]:
     """For every set and iteration the figures of its donor: from each region type those it gives, with their sets."""
-    given: list[tuple[Integers, GroupCounts]] = []
+    given: list[tuple[Integers, coded.GroupCounts]] = []
     settled = np.zeros(0, np.int64)
     for region, counts in own.items():
         by_area = members[region][np.argsort(members[region][:, 1])]
@@ -123,7 +111,7 @@ def twins_of(lists: CodeLists, *, large: bool) -> Integers:
     return twins
 
 
-def suppress(counts: GroupCounts, twins: Integers) -> GroupCounts:
+def suppress(counts: coded.GroupCounts, twins: Integers) -> coded.GroupCounts:
     """The groups of one region type and iteration level that the tabulation system shows."""
     if not len(counts):
         return counts
@@ -136,7 +124,7 @@ def suppress(counts: GroupCounts, twins: Integers) -> GroupCounts:
     return counts.take(np.flatnonzero((totals >= 0) & ~exceeds))
 
 
-Counts = dict[tuple[str, int], GroupCounts]
+Counts = dict[tuple[str, int], coded.GroupCounts]
 """The counts of each level, by region type and iteration level."""
 
 
@@ -148,14 +136,16 @@ def measured_folder(workspace: Workspace, level: GroupLevel) -> Path:
 def publish(problem: SafeTabProblem, job: Job, release: ReleaseWriter) -> None:
     """Writes ``t1`` and ``t2`` in the official layout, and the four tables for people."""
     formats = problem.spec.output.formats
-    with job.progress.stage("Writing tables", 4 + len(TITLES)) as advance:
+    with job.progress.stage("Writing tables", 4 + len(coded.TITLES)) as advance:
         counts = post_process(problem, read_counts(problem, job.workspace))
         advance(2)
         negatives = not problem.spec.output.tabulation_suppression
         labels, by_region = _labels(problem), _by_region(counts)
-        for name, schema, title in (("t1", T1, "Totals"), ("t2", T2, "Sex by age")):
+        for name, schema, title in (("t1", coded.T1, "Totals"), ("t2", coded.T2, "Sex by age")):
             rows = [
-                t1_rows(both, labels[region]) if name == "t1" else t2_rows(both, labels[region], negatives=negatives)
+                coded.t1_rows(both, labels[region])
+                if name == "t1"
+                else coded.t2_rows(both, labels[region], negatives=negatives)
                 for region, both in by_region.items()
             ]
             release.text(f"{name}/{name}", schema, rows, f"{title} of population groups", "|")
@@ -163,17 +153,17 @@ def publish(problem: SafeTabProblem, job: Job, release: ReleaseWriter) -> None:
                 release.part(f"{name}/{name}", schema, rows, f"{title} of population groups")
             advance(1)
         _publish_for_people(problem, job, release, by_region)
-        advance(len(TITLES))
+        advance(len(coded.TITLES))
 
 
 def _publish_for_people(
-    problem: SafeTabProblem, job: Job, release: ReleaseWriter, by_region: Mapping[str, GroupCounts]
+    problem: SafeTabProblem, job: Job, release: ReleaseWriter, by_region: Mapping[str, coded.GroupCounts]
 ) -> None:
     """The tables for people, and the areas."""
-    layout, output, areas = CodedLayout.of(job.plan.as_dict()), problem.spec.output, problem.regions.areas
+    layout, output, areas = coded.CodedLayout.of(job.plan.as_dict()), problem.spec.output, problem.regions.areas
 
-    groups = [CodedGroups.of(region, areas[region], counts) for region, counts in by_region.items()]
-    for number in range(len(TITLES)):
+    groups = [coded.CodedGroups.of(region, areas[region], counts) for region, counts in by_region.items()]
+    for number in range(len(coded.TITLES)):
         rows = partial(layout.rows, number, groups)
         layout.described(number).publish(release, rows, output, problem.area_names)
     publish_areas(release, [(region, areas[region]) for region in layout.areas], problem.area_names)
@@ -185,7 +175,7 @@ def read_counts(problem: SafeTabProblem, workspace: Workspace) -> Counts:
     for origin, level in enumerate(problem.levels):
         files = [measured_folder(workspace, level) / f"{part:08d}.parquet" for part in level.parts]
         key = level.settings.region_type, level.settings.iteration_level
-        counts[key] = read_level(files, level, origin)
+        counts[key] = coded.read_level(files, level, origin)
     return counts
 
 
@@ -218,17 +208,18 @@ def _coterminous(problem: SafeTabProblem, counts: Counts) -> Counts:
     return result
 
 
-def _labels(problem: SafeTabProblem) -> dict[str, Labels]:
+def _labels(problem: SafeTabProblem) -> dict[str, coded.Labels]:
     return {
-        region: Labels(region, tuple(map(str, areas)), problem.lists) for region, areas in problem.regions.areas.items()
+        region: coded.Labels(region, tuple(map(str, areas)), problem.lists)
+        for region, areas in problem.regions.areas.items()
     }
 
 
-def _by_region(counts: Counts) -> dict[str, GroupCounts]:
+def _by_region(counts: Counts) -> dict[str, coded.GroupCounts]:
     """Both iteration levels of each region type together, in the order of region and iteration."""
     result = {}
     for region in settings.REGION_TYPES:
         both = [counts[region, number] for number in settings.ITERATION_LEVELS if (region, number) in counts]
         if both:
-            result[region] = merge(both)
+            result[region] = coded.merge(both)
     return result

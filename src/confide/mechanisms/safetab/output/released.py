@@ -19,8 +19,7 @@ from confide.arrays import Integers
 from confide.mechanisms.safetab.output import coded, reading
 from confide.mechanisms.safetab.output.coded import GROUP_COLUMNS, MEASURED
 from confide.mechanisms.safetab.settings import GRIDS, REGION_TYPES, TOTAL_TABLE
-from confide.releases.folder import SealedRelease
-from confide.releases.mechanism import Check
+from confide.releases import Check, SealedRelease
 from confide.releases.tabular import AREA, LEVEL, cells_and_areas
 from confide.releases.tabular.checks import TableCopies, open_described, released_names, remade
 

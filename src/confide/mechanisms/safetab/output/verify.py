@@ -17,9 +17,8 @@ from confide.mechanisms.safetab import settings
 from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.released import open_coded, read_measured, verify_coded
+from confide.releases import Check, SealedRelease
 from confide.releases.certificate import CERTIFICATE
-from confide.releases.folder import SealedRelease
-from confide.releases.mechanism import Check
 from confide.releases.tabular.checks import TableCopies, no_other_files
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from math import floor, isqrt
 from typing import Any
 
+from confide import privacy
 from confide.documents import load_shipped
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
@@ -24,20 +25,6 @@ from confide.mechanisms.safetab.settings import (
     SafeTabSettings,
 )
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
-from confide.privacy import (
-    ZCDP,
-    ApproxDP,
-    BoundedDegree,
-    Definition,
-    Distribution,
-    Event,
-    Measurement,
-    Neighbours,
-    Parallel,
-    Sequential,
-    epsilons,
-    price,
-)
 
 COVERAGE = Fraction(95, 100)
 """The probability of every noise margin here."""
@@ -73,7 +60,7 @@ class TuningQuestion:
     of groups that a person can be in on a level.
     """
 
-    definition: Definition
+    definition: privacy.Definition
     levels: tuple[LevelQuestion, ...]
     stage_1_fraction: Fraction = Fraction(1, 10)
     max_race_codes: int = MOST_RACE_CODES
@@ -107,7 +94,7 @@ class TuningQuestion:
     @property
     def unit(self) -> str:
         """What a budget is called: rho or epsilon."""
-        return "rho" if self.definition is Definition.ZCDP else "epsilon"
+        return "rho" if self.definition is privacy.Definition.ZCDP else "epsilon"
 
 
 def question_of(settings: SafeTabSettings, *, stability: int | None = None) -> TuningQuestion:
@@ -128,7 +115,7 @@ def question_of(settings: SafeTabSettings, *, stability: int | None = None) -> T
 
 
 def _shared(question: TuningQuestion) -> Iterator[Finding]:
-    if question.definition not in (Definition.ZCDP, Definition.PURE):
+    if question.definition not in (privacy.Definition.ZCDP, privacy.Definition.PURE):
         yield Finding.of("definition-out-of-range", where=Place(path="--definition"), found=question.definition.value)
     if not 0 < question.stage_1_fraction < 1:
         yield Finding.of("gamma-out-of-range", where=Place(path="--gamma"), found=str(question.stage_1_fraction))
@@ -232,7 +219,7 @@ def production_settings() -> SafeTabSettings:
     """The settings of the production run, US and Puerto Rico, levels in the order of tabulation."""
     values = load_shipped("safetab", PRODUCTION)
     return SafeTabSettings(
-        definition=Definition(values["definition"]),
+        definition=privacy.Definition(values["definition"]),
         levels=tuple(
             LevelSettings(*key, budget, thresholds) for key, (budget, _, thresholds) in _levels_production(values)
         ),
@@ -284,7 +271,7 @@ def _levels_production(
 # section 3.
 
 
-SIDES = {"unbounded": Neighbours.ADD_REMOVE, "bounded": Neighbours.CHANGE_ONE}
+SIDES = {"unbounded": privacy.Neighbours.ADD_REMOVE, "bounded": privacy.Neighbours.CHANGE_ONE}
 """The paper's words for the two kinds of neighbours: one record more or fewer, and one record changed."""
 
 
@@ -298,27 +285,27 @@ class TuningLoss:
 
 def level_event(
     stability: int, stage_1: NoiseDistribution, stage_2: NoiseDistribution, total_only: NoiseDistribution | None
-) -> Event:
+) -> privacy.Event:
     """A population group level; there may be as many groups of either kind as a person can be in."""
-    members: list[Event] = [Sequential([_measured(stage_1, "stage 1"), _measured(stage_2, "stage 2")])]
+    members: list[privacy.Event] = [privacy.Sequential([_measured(stage_1, "stage 1"), _measured(stage_2, "stage 2")])]
     if total_only is not None:
         members.append(_measured(total_only, "total only"))
-    return BoundedDegree(members, degree=stability, copies=[stability] * len(members))
+    return privacy.BoundedDegree(members, degree=stability, copies=[stability] * len(members))
 
 
-def release_event(passes: Mapping[str, list[Event]]) -> Event:
+def release_event(passes: Mapping[str, list[privacy.Event]]) -> privacy.Event:
     """All levels of all passes."""
-    return Parallel([Sequential(levels) for levels in passes.values()])
+    return privacy.Parallel([privacy.Sequential(levels) for levels in passes.values()])
 
 
-def stated(event: Event, definition: Definition, delta: Fraction) -> dict[str, TuningLoss]:
+def stated(event: privacy.Event, definition: privacy.Definition, delta: Fraction) -> dict[str, TuningLoss]:
     """The loss of ``event`` for both kinds of neighbours."""
     return {side: _stated(event, neighbours, definition, delta) for side, neighbours in SIDES.items()}
 
 
-def losses_as_dict(both: Mapping[str, TuningLoss], definition: Definition, delta: Fraction) -> dict[str, Any]:
+def losses_as_dict(both: Mapping[str, TuningLoss], definition: privacy.Definition, delta: Fraction) -> dict[str, Any]:
     """Both losses as plain values: a number for readers and the exact one as text."""
-    name = "rho" if definition is Definition.ZCDP else "epsilon"
+    name = "rho" if definition is privacy.Definition.ZCDP else "epsilon"
     result: dict[str, Any] = {}
     for side, loss in both.items():
         result[f"{name}_{side}"] = float(loss.amount)
@@ -326,22 +313,24 @@ def losses_as_dict(both: Mapping[str, TuningLoss], definition: Definition, delta
         if loss.epsilon is not None:
             result[f"epsilon_{side}"] = loss.epsilon["canonne_kamath_steinke"]
             result[f"epsilon_{side}_by"] = dict(loss.epsilon)
-    return result | {"delta": float(delta) if definition is Definition.ZCDP else 0}
+    return result | {"delta": float(delta) if definition is privacy.Definition.ZCDP else 0}
 
 
 @lru_cache(maxsize=256)
-def _stated(event: Event, neighbours: Neighbours, definition: Definition, delta: Fraction) -> TuningLoss:
-    loss = price(event, neighbours, definition)
-    if isinstance(loss, ZCDP):
-        ways = epsilons(loss.rho, delta)
+def _stated(
+    event: privacy.Event, neighbours: privacy.Neighbours, definition: privacy.Definition, delta: Fraction
+) -> TuningLoss:
+    loss = privacy.price(event, neighbours, definition)
+    if isinstance(loss, privacy.ZCDP):
+        ways = privacy.epsilons(loss.rho, delta)
         # The one that is stated comes first.
         return TuningLoss(loss.rho, {"canonne_kamath_steinke": ways["canonne_kamath_steinke"]} | ways)
-    assert not isinstance(loss, ApproxDP)
+    assert not isinstance(loss, privacy.ApproxDP)
     return TuningLoss(loss.epsilon, None)
 
 
-def _measured(law: NoiseDistribution, label: str) -> Measurement:
-    return Measurement(Distribution(law.name), law.parameter, label=label)
+def _measured(law: NoiseDistribution, label: str) -> privacy.Measurement:
+    return privacy.Measurement(privacy.Distribution(law.name), law.parameter, label=label)
 
 
 # From budgets to noise and margins, and back.
@@ -360,9 +349,9 @@ _TWO_SIDED = Fraction(196, 100)
 """The 97.5 % point of the normal distribution, with the two decimals of the paper."""
 
 
-def law_of(definition: Definition, stability: int, budget: Fraction) -> NoiseDistribution:
+def law_of(definition: privacy.Definition, stability: int, budget: Fraction) -> NoiseDistribution:
     """The noise of a cell of a query that costs ``budget`` over all groups of a person."""
-    if definition is Definition.ZCDP:
+    if definition is privacy.Definition.ZCDP:
         return DiscreteGaussian(stability / (2 * budget))
     return TwoSidedGeometric(budget / stability)
 
@@ -384,7 +373,9 @@ def formula_budget(target: int, stability: int, share: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def smallest_budget(definition: Definition, target: int, stability: int, share: Fraction, decimals: int) -> Fraction:
+def smallest_budget(
+    definition: privacy.Definition, target: int, stability: int, share: Fraction, decimals: int
+) -> Fraction:
     """The smallest budget of a level, with so many decimals, at which the exact margin is at most ``target``.
 
     The margin falls as the budget grows, since |X| has a monotone likelihood ratio in either law.

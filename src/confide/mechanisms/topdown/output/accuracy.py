@@ -28,8 +28,7 @@ from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.released_problem import ACCURACY, SPINE, recodes_of, released_problem, released_table
 from confide.messages import Messages
-from confide.releases.folder import ReleaseWriter, SealedRelease, rehearsal_banner
-from confide.releases.mechanism import Check
+from confide.releases import Check, ReleaseWriter, SealedRelease, rehearsal_banner
 from confide.releases.tabular import DescribedColumn, DescribedFile, figure_column
 from confide.report.rendering import messages_of, render
 from confide.schema import NO_GROUP, TOTAL

@@ -29,24 +29,11 @@ from confide.mechanisms.topdown.output.accuracy import described_files, verify_a
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, ExplainedRelease, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import FIGURES, CrossedTable
 from confide.mechanisms.topdown.problem import counts_fingerprint
+from confide.releases import tabular
 from confide.releases.certificate import CERTIFICATE
 from confide.releases.companions.programs import LABELLED, labelled_check
 from confide.releases.folder import COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
-from confide.releases.tabular import (
-    AREAS,
-    CELLS,
-    MARGIN,
-    SDMX,
-    AreaNames,
-    RowsInOrder,
-    as_text,
-    cells_alone,
-    labels_tell_apart,
-    sdmx_batches,
-    sdmx_columns,
-    text_batches,
-)
 from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, ListedAreas, TableCopies, areas_check
 from confide.releases.tabular.table import in_dictionaries, of_schema, of_type, same_rows, written_out
 
@@ -169,9 +156,9 @@ def verify_explained(
     same = units == dict(explained.units) and [*listed.levels] == [level.name for level in there]
     same = same and all(tuple(listed.levels[level.name][0]) == level.codes for level in there)
     yield Check("areas: those of the units", same, ", ".join(explained.units))
-    names = None if explained.area_names is None else AreaNames(listed.levels)
+    names = None if explained.area_names is None else tabular.AreaNames(listed.levels)
     for table in explained.crossed.tables:
-        yield labels_tell_apart(table.layout)
+        yield tabular.labels_tell_apart(table.layout)
         copies = TableCopies.open(
             SealedRelease(folder, manifest), f"tables/{table.layout.name}", table.columns.schema(FIGURES)
         )
@@ -232,8 +219,12 @@ def _expected_files(files: Sequence[str], output: Output, manifest: dict[str, An
     """Of the files of a release those that the plan says are there."""
     crossed = [table.layout.name for table in output.explained.crossed.tables]
     lines = [RECORDS, UNITS, *([MDF] if output.layout is not None else []), *(table.name for table in output.tables)]
-    stems = {f"tables/{name}" for name in (*lines, *crossed)} | {f"{CELLS}/{name}" for name in crossed} | {AREAS}
-    stems |= {f"sdmx/{name}" for name in crossed} if SDMX in output.explained.formats else set()
+    stems = (
+        {f"tables/{name}" for name in (*lines, *crossed)}
+        | {f"{tabular.CELLS}/{name}" for name in crossed}
+        | {tabular.AREAS}
+    )
+    stems |= {f"sdmx/{name}" for name in crossed} if tabular.SDMX in output.explained.formats else set()
     stems |= {f"{place}/{RECORDS}" for format_, place in LABELLED.items() if format_ in output.explained.formats}
     stems |= {file.path for file in described_files(manifest)}
     pages = {*COMPANIONS, STATEMENT, CERTIFICATE, STAMP_FILE}
@@ -250,25 +241,25 @@ class _Observed:
 
     table: CrossedTable
     agency: str
-    rows: RowsInOrder | None
+    rows: tabular.RowsInOrder | None
     same: bool = True
 
     @classmethod
     def open(cls, folder: Path, files: Sequence[str], table: CrossedTable, explained: ExplainedRelease) -> _Observed:
         """The file of a table; where one was asked for and is missing, it is not the same."""
         path = next((path for path in files if path.split(".")[0] == f"sdmx/{table.layout.name}"), None)
-        rows = None if path is None else text_batches(folder / path)
+        rows = None if path is None else tabular.text_batches(folder / path)
         agency = str(explained.companions["agency"])
-        return cls(table, agency, rows, (SDMX in explained.formats) == (rows is not None))
+        return cls(table, agency, rows, (tabular.SDMX in explained.formats) == (rows is not None))
 
-    def compare(self, batch: pa.RecordBatch, names: AreaNames | None) -> None:
+    def compare(self, batch: pa.RecordBatch, names: tabular.AreaNames | None) -> None:
         """The next rows, given with their labels."""
         if self.rows is None:
             return
-        schema = sdmx_columns(self.table.columns, FIGURES)
+        schema = tabular.sdmx_columns(self.table.columns, FIGURES)
         name = self.table.layout.name
-        (expected,) = sdmx_batches(iter([batch]), self.table.columns, schema, self.agency, name, names)
-        wanted = as_text(pa.Table.from_batches([expected]))
+        (expected,) = tabular.sdmx_batches(iter([batch]), self.table.columns, schema, self.agency, name, names)
+        wanted = tabular.as_text(pa.Table.from_batches([expected]))
         self.same &= self.rows.take(batch.num_rows).equals(wanted)
 
 
@@ -285,14 +276,14 @@ class _CellsAlone:
     def open(cls, folder: Path, manifest: dict[str, Any], table: CrossedTable) -> _CellsAlone:
         """The files of a table."""
         name, schema = table.layout.name, table.columns.schema(FIGURES)
-        alone = schema.remove(schema.get_field_index(MARGIN))
-        copies = TableCopies.open(SealedRelease(folder, manifest), f"{CELLS}/{name}", alone)
+        alone = schema.remove(schema.get_field_index(tabular.MARGIN))
+        copies = TableCopies.open(SealedRelease(folder, manifest), f"{tabular.CELLS}/{name}", alone)
         return cls(name, copies, copies.fits)
 
     def compare(self, rows: pa.Table) -> None:
         """The next rows of the table."""
         if self.same:
-            wanted = cells_alone(rows)
+            wanted = tabular.cells_alone(rows)
             self.rows += wanted.num_rows
             self.same = same_rows(self.copies.take(wanted.num_rows), wanted)
 
