@@ -19,8 +19,16 @@ import numpy as np
 from confide.answers import AnswerPart, TypedAnswer
 from confide.errors import Place, ReleaseError, RunError
 from confide.file_system import write_text
-from confide.mechanisms.phsafe import models
 from confide.mechanisms.phsafe.layout import Counts, PlannedQuery, ReleaseLayout, matrix
+from confide.mechanisms.phsafe.models import (
+    NoisyValue,
+    PosteriorRatio,
+    posterior_of_sum,
+    ratio_alone,
+    ratio_of_part,
+    ratio_of_sum,
+    truncated,
+)
 from confide.mechanisms.phsafe.output import read_counts
 from confide.mechanisms.phsafe.settings import NATION, STATE, AverageTable, CountTable, table
 from confide.mechanisms.safetab.settings import PUERTO_RICO
@@ -130,24 +138,22 @@ def estimated_counts(layout: ReleaseLayout, counted: CountTable, level: str, cou
         variance = query.variance(1)
         for at, place, group in _groups(layout, level, query):
             noisy = counts[query.key][at, place].astype(np.float64)
-            rounded = np.array(
-                [round(mean) for mean in models.truncated(noisy, np.full(len(noisy), variance)).tolist()]
-            )
+            rounded = np.array([round(mean) for mean in truncated(noisy, np.full(len(noisy), variance)).tolist()])
             for cell, chosen in zip(counted.cells, sums, strict=True):
                 draws = int(chosen.sum())
-                posterior = models.posterior_of_sum(noisy[chosen].tolist(), [variance] * draws)
+                posterior = posterior_of_sum(noisy[chosen].tolist(), [variance] * draws)
                 estimate = int(rounded[chosen].sum())
                 ends = math.floor(posterior.low), math.ceil(posterior.high)
                 yield (
                     *group,
                     cell.code,
-                    *_noisy(models.NoisyValue(float(noisy[chosen].sum()), draws * variance)),
+                    *_noisy(NoisyValue(float(noisy[chosen].sum()), draws * variance)),
                     estimate,
                     *ends,
                 )
 
 
-def _noisy(value: models.NoisyValue) -> tuple[int, float, float]:
+def _noisy(value: NoisyValue) -> tuple[int, float, float]:
     """A noisy count, its variance and its margin."""
     return int(value.value), value.variance, MARGIN * value.variance**0.5
 
@@ -165,7 +171,7 @@ def estimated_averages(layout: ReleaseLayout, average: AverageTable, level: str,
                 one, below_it = people[number], units[number]
                 noisy = one.value / below_it.value if below_it.value else math.nan
                 if average.name == BY_TENURE:
-                    alone = models.ratio_alone(one, below_it, average.least)
+                    alone = ratio_alone(one, below_it, average.least)
                     yield (*group, cell.code, *_noisy(below_it), *_noisy(one), noisy, alone.mean, alone.low, alone.high)
                     continue
                 ratio = _with_parts(people, number, below_it, float(average.least))
@@ -173,20 +179,15 @@ def estimated_averages(layout: ReleaseLayout, average: AverageTable, level: str,
                 yield (*group, cell.code, *_noisy(one), *_noisy(below_it), noisy, *means, ratio.low, ratio.high)
 
 
-def _with_parts(
-    people: Sequence[models.NoisyValue], cell: int, units: models.NoisyValue, least: float
-) -> models.PosteriorRatio:
+def _with_parts(people: Sequence[NoisyValue], cell: int, units: NoisyValue, least: float) -> PosteriorRatio:
     """The average of all people, or of those of one of the two ages."""
     _, first, second = people
     if cell == 0:
-        return models.ratio_of_sum((first, second), units, least)
-    return models.ratio_of_part(people[cell], second if cell == 1 else first, units, least)
+        return ratio_of_sum((first, second), units, least)
+    return ratio_of_part(people[cell], second if cell == 1 else first, units, least)
 
 
-def _values(sums: Any, measured: Any, query: PlannedQuery) -> list[models.NoisyValue]:
+def _values(sums: Any, measured: Any, query: PlannedQuery) -> list[NoisyValue]:
     """The noisy cells of a group, with their variances."""
     draws = sums.sum(axis=1).tolist()
-    return [
-        models.NoisyValue(float(value), query.variance(each))
-        for value, each in zip(sums @ measured, draws, strict=True)
-    ]
+    return [NoisyValue(float(value), query.variance(each)) for value, each in zip(sums @ measured, draws, strict=True)]

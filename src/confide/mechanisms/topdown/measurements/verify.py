@@ -20,17 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.mechanisms.topdown.measurements.layout import (
-    CONSTRAINT,
-    DP_QUERY,
-    FOLDER,
-    KNOWN_TOTAL,
-    MEASURED_SUFFIX,
-    SUMMED_OUT,
-    UNIT,
-    FileLayout,
-    level_folder,
-)
+from confide.mechanisms.topdown.measurements import layout
 from confide.mechanisms.topdown.measurements.watchdog import Watchdog, WatchedLevel
 from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.mechanisms.topdown.problem import TopDownProblem
@@ -59,25 +49,29 @@ def verify_measurements(
     """
     plan = read_plan(manifest["plan"])
     watchdog = Watchdog(problem, counts[problem.spine.rows])
-    codes, layout = plan.question["output"]["codes"], FileLayout.read(plan.question["measurements"])
+    codes, file_layout = plan.question["output"]["codes"], layout.FileLayout.read(plan.question["measurements"])
     records = next(f["rows"] for f in manifest["files"] if f["path"].startswith(f"tables/{RECORDS}."))
     for level in plan.spine:
-        files = {kind: _files(folder, manifest, level, kind) for kind in (DP_QUERY, CONSTRAINT, UNIT)}
+        files = {
+            kind: _files(folder, manifest, level, kind) for kind in (layout.DP_QUERY, layout.CONSTRAINT, layout.UNIT)
+        }
         sizes = {attribute: len(listed) for attribute, listed in codes.items()}
-        looked = _Level([m for m in plan.measures if m.level == level], sizes, layout, watchdog)
-        units = np.concatenate([pq.read_table(f, partitioning=None).column("geocode").to_numpy() for f in files[UNIT]])
-        for file in files[DP_QUERY]:
+        looked = _Level([m for m in plan.measures if m.level == level], sizes, file_layout, watchdog)
+        units = np.concatenate(
+            [pq.read_table(f, partitioning=None).column("geocode").to_numpy() for f in files[layout.UNIT]]
+        )
+        for file in files[layout.DP_QUERY]:
             looked.read(file)
         yield from looked.checks(level, set(units.tolist()))
         if level == plan.spine[0]:
             if _total_is_known(plan.question["strategy"]["constraints"]):
                 yield _near(looked, records)
-            yield from _known(files[CONSTRAINT], records)
+            yield from _known(files[layout.CONSTRAINT], records)
     yield from watchdog.checks()
 
 
 def _files(folder: Path, manifest: dict[str, Any], level: str, kind: str) -> list[Path]:
-    place = f"{FOLDER}/{level_folder(level)}/{kind}/"
+    place = f"{layout.FOLDER}/{layout.level_folder(level)}/{kind}/"
     return [folder / path for path in sorted(f["path"] for f in manifest["files"]) if path.startswith(place)]
 
 
@@ -88,10 +82,10 @@ class _Level:
         self,
         measures: list[PlannedMeasurement],
         sizes: dict[str, int],
-        layout: FileLayout,
+        file_layout: layout.FileLayout,
         watchdog: Watchdog,
     ):
-        self._sizes, self._layout = sizes, layout
+        self._sizes, self._layout = sizes, file_layout
         self._watched = None if not measures else watchdog.reader(measures[0].level)
         self._planned: Counter[tuple[int, str, str, float]] = Counter()
         self.names = list(dict.fromkeys(measure.query for measure in measures))
@@ -111,7 +105,7 @@ class _Level:
 
     def read(self, file: Path) -> None:
         """All rows of a file."""
-        expected = pa.array([self._layout.spelled(name) + MEASURED_SUFFIX for name in self.names])
+        expected = pa.array([self._layout.spelled(name) + layout.MEASURED_SUFFIX for name in self.names])
         with pq.ParquetFile(file, read_dictionary=["query_name", *LAW, *self._sizes]) as opened:
             for batch in opened.iter_batches(ROWS_AT_ONCE, use_threads=False):
                 place = pc.fill_null(pc.index_in(batch.column("query_name"), value_set=expected), -1)
@@ -176,7 +170,7 @@ class _Level:
     def _fits(self, number: int, row: dict[str, Any]) -> bool:
         """Whether the shape of a query is what its columns say."""
         shape = self._shapes[number].tolist()
-        said = {SUMMED_OUT: dict.fromkeys(self._sizes, 1), DETAILED: self._sizes}
+        said = {layout.SUMMED_OUT: dict.fromkeys(self._sizes, 1), DETAILED: self._sizes}
         said |= {name: {name: size} for name, size in self._sizes.items()}
         fits = all(
             said.get(row[name], {}).get(name, size) == size for name, size in zip(self._sizes, shape, strict=True)
@@ -219,5 +213,6 @@ def _near(root: _Level, records: int) -> Check:
 def _known(files: list[Path], records: int) -> Iterator[Check]:
     for file in files:
         rows = pq.read_table(file, columns=["query_name", "value"], partitioning=None)
-        for (value,) in rows.filter(pc.equal(rows.column("query_name"), KNOWN_TOTAL)).column("value").to_pylist():
+        of_total = pc.equal(rows.column("query_name"), layout.KNOWN_TOTAL)
+        for (value,) in rows.filter(of_total).column("value").to_pylist():
             yield Check("known total of the root", value == records, f"{value:,}, and {records:,} records")
