@@ -167,6 +167,22 @@ def test_limits_are_kept_until_what_is_held_refines_them(seed: int) -> None:
     assert np.array_equal(counts.sum(axis=1), node.parent)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_an_estimate_that_breaks_limits_is_not_taken_for_one_that_keeps_them(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where limits bind, the estimate is that of the methods for any constraints, and the manifest names these."""
+    node, truth = node_of(seed, 8.0)
+    true = np.zeros((3, CHILDREN), np.int64)
+    np.add.at(true, GROUPS["kind"][node.support], truth)
+    limited = replace(node, limits={"kind": Limits(true, true)})
+    counts, tally = estimate(limited, TWO)
+    monkeypatch.setattr("confide.mechanisms.topdown.node._without_limits", lambda *_: None)
+    general, named = estimate(limited, TWO)
+    assert np.array_equal(counts, general)
+    assert tally.outcomes == named.outcomes
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_limits_that_do_not_bind_are_full_tables_without_what_is_impossible(seed: int) -> None:
     node, truth = node_of(seed, 3.0)
